@@ -1,0 +1,1 @@
+"""Leaderboard entries, their standard and their page."""

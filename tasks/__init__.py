@@ -1,0 +1,1 @@
+"""Task definitions (YAML) and the small samples that ship with them; data only."""

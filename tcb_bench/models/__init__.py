@@ -1,0 +1,1 @@
+"""The language models a run can drive, one module per back end."""

