@@ -1,0 +1,96 @@
+"""What a model answers: the records that travel from an engine through the store to the scores."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+Row = dict[str, float]
+"""Stability quantities of one position (science names -> numbers, delta for epsilon = 1; may hold inf or nan)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextToken:
+    """The prediction after the last prompt token, answer to a ``next_token`` request.
+
+    Attributes:
+        stability: all quantities of ``metrics.delta_tcb.QUANTITIES``, plus ``choice_margin``,
+            ``choice_flip_radius`` and ``choice_mass`` where choices were given.
+        choice_logprobs: natural log-probability of each choice, in the order of the request.
+        choice_tokens: token id of each choice.
+        token: the greedy (top-1) token id; ``token_text`` is its text.
+        prompt_tokens: number of prompt tokens the model saw.
+    """
+
+    kind: ClassVar[str] = "next_token"
+    stability: Row
+    choice_logprobs: list[float]
+    choice_tokens: list[int]
+    token: int
+    token_text: str
+    prompt_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A generated text, answer to a ``generate_traced`` request.
+
+    Attributes:
+        text: the text up to (without) the first stop string; special tokens left out.
+        tokens: generated token ids, the end-of-sequence token included, none after a stop string.
+        offsets: per token [start, end) in characters of ``text``; a token inside a multi-token
+            character has the character's range; the end-of-sequence token has (len, len).
+        finish_reason: ``stop`` (end of sequence or stop string) or ``length``.
+        stability: quantity -> values at the token indices ``positions`` (``nll`` is of the token
+            generated there); delta for epsilon = 1.
+        positions: token indices with stability: all of them when traced, else the critical one.
+        rule: name and version of the rule that chose ``positions`` (``all`` when traced).
+        prompt_tokens: number of prompt tokens the model saw.
+    """
+
+    kind: ClassVar[str] = "generation"
+    text: str
+    tokens: list[int]
+    offsets: list[list[int]]
+    finish_reason: str
+    prompt_tokens: int
+    stability: dict[str, list[float]] = field(default_factory=dict)
+    positions: list[int] = field(default_factory=list)
+    rule: str = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """An answer of one of lm-eval's own request types (a text, or log-likelihood and greedy flag)."""
+
+    kind: ClassVar[str] = "plain"
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """No answer, and why; counted under ``state``, never scored as 0.
+
+    Attributes:
+        reason: one line: what went wrong and what can be done.
+        state: ``error`` (asked again on resume), ``filtered`` or ``unscored``.
+    """
+
+    kind: ClassVar[str] = "failure"
+    reason: str
+    state: str = "error"
+
+
+Response = NextToken | Generation | Plain | Failure
+_KINDS = {cls.kind: cls for cls in (NextToken, Generation, Plain, Failure)}
+
+
+def to_record(response: Response) -> dict[str, Any]:
+    """A response as plain JSON types (``inf`` and ``nan`` kept as floats)."""
+    return {"kind": response.kind, **asdict(response)}
+
+
+def from_record(record: dict[str, Any]) -> Response:
+    """The response that ``to_record`` wrote."""
+    fields = dict(record)
+    return _KINDS[fields.pop("kind")](**fields)
