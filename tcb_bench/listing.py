@@ -1,0 +1,54 @@
+"""What ``tcb-bench ls`` shows, with a search over names and descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.table import Table
+
+from tcb_bench.metrics import METRICS
+from tcb_bench.models.resolve import PROVIDERS
+from tcb_bench.task_files import catalogue
+
+Row = tuple[str, ...]
+
+
+def listing(what: str, search: str, include: Sequence[Path] = ()) -> Table:
+    """The table of ``tasks``, ``groups``, ``models`` or ``metrics`` whose text has ``search`` in it."""
+    columns, rows = _tasks(what, include) if what in ("tasks", "groups") else _FIXED[what]()
+    needle = search.lower()
+    kept = [row for row in rows if needle in " ".join(row).lower()]
+    table = Table(caption=f"{len(kept)} {what}" + (f" with {search!r}" if search else ""))
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in kept:
+        table.add_row(*row)
+    return table
+
+
+def _tasks(what: str, include: Sequence[Path]) -> tuple[Row, Iterable[Row]]:
+    known = catalogue(include)
+    if what == "groups":
+        groups = [t for t in known.values() if t.kind == "group"]
+        return ("group", "v", "tasks", "what it is"), [
+            (t.name, str(t.version or ""), str(len(t.members)), t.description) for t in groups
+        ]
+    tasks = [t for t in known.values() if t.kind != "group"]
+    return ("task", "v", "request", "what it is"), [
+        (t.name, str(t.version or ""), t.request or "lm-eval", t.description) for t in tasks
+    ]
+
+
+def _models() -> tuple[Row, Iterable[Row]]:
+    return ("model", "what it is"), list(PROVIDERS.items())
+
+
+def _metrics() -> tuple[Row, Iterable[Row]]:
+    arrow = {True: "higher", False: "lower", None: "-"}
+    return ("metric", "unit", "better", "what it is"), [
+        (name, m.unit, arrow[m.higher_is_better], m.meaning) for name, m in METRICS.items()
+    ]
+
+
+_FIXED = {"models": _models, "metrics": _metrics}

@@ -1,0 +1,159 @@
+"""Task names to Task objects through lm-eval's TaskManager, one by one, so that one failure is one."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from lm_eval.tasks import TaskManager
+
+from tcb_bench.conditions import conditions
+from tcb_bench.config import TaskOptions
+from tcb_bench.data import MissingData
+from tcb_bench.errors import DataError, TcbBenchError, UnknownName, UsageError
+from tcb_bench.selection import draw, limit_size
+from tcb_bench.task import RUN_KEY
+from tcb_bench.task_files import TaskFile, catalogue, expand, tasks_folder
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What a run will ask.
+
+    Attributes:
+        tasks: unique name -> Task object; a sweep's cells are tasks of their own (``name|cell``).
+        groups: group name -> names of its tasks that are there.
+        missing: task name -> why it is not there (``--data DIR`` without its files).
+        samples: for lm-eval's own tasks, the document indices to take.
+    """
+
+    tasks: dict[str, Any] = field(default_factory=dict)
+    groups: dict[str, list[str]] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    samples: dict[str, list[int]] = field(default_factory=dict)
+
+
+def load_tasks(names: Sequence[str], options: TaskOptions, include: Sequence[Path] = ()) -> Loaded:
+    """All tasks of ``names`` (tasks, groups, globs) with their documents.
+
+    Raises:
+        UnknownName: no such task, here or in lm-eval.
+        UsageError: a YAML or an option is wrong.
+        DataError: documents cannot be loaded, or no task of the run has any.
+    """
+    known = catalogue(include)
+    loaded = Loaded()
+    manager = TaskManager(
+        include_path=[str(tasks_folder()), *map(str, include)], include_defaults=False, metadata={RUN_KEY: options}
+    )
+    for name in _globbed(names, known):
+        if name not in known:
+            _add_stock(loaded, name, _stock_manager(name, known), options)
+            continue
+        for leaf in expand([name], known):
+            _add_leaf(loaded, leaf, manager, known, options)
+    loaded.groups = _groups(names, known, loaded)
+    if not loaded.tasks:
+        first = next(iter(loaded.missing.values()), "nothing to run")
+        raise DataError(f"no task of this run has documents: {first}")
+    return loaded
+
+
+def _globbed(names: Sequence[str], known: Mapping[str, TaskFile]) -> list[str]:
+    """The names with globs replaced by what they match among our tasks."""
+    wanted: list[str] = []
+    for name in names:
+        wanted += expand([name], known) if any(c in name for c in "*?[") else [name]
+    return list(dict.fromkeys(wanted))
+
+
+def _stock_manager(name: str, known: Mapping[str, TaskFile]) -> TaskManager:
+    """lm-eval's own index (slow to build, so only when a name is not ours)."""
+    manager = TaskManager()
+    if name not in manager.task_index:
+        raise UnknownName("task", name, known, "`tcb-bench ls tasks` shows all there are")
+    return manager
+
+
+def _add_leaf(
+    loaded: Loaded, name: str, manager: TaskManager, known: Mapping[str, TaskFile], options: TaskOptions
+) -> None:
+    if name in loaded.missing or any(name == getattr(t, "base_name", key) for key, t in loaded.tasks.items()):
+        return
+    if known[name].kind == "plain":
+        _add_stock(loaded, name, manager, options)
+        return
+    try:
+        task = _build(manager, name)
+    except MissingData as error:
+        loaded.missing[name] = str(error)
+        return
+    for cell in conditions(task.own.get("sweep")):
+        clone = copy.copy(task)
+        clone.options = replace(options, condition=dict(cell.axes))
+        clone._config = copy.copy(task.config)
+        clone._config.task = f"{name}|{cell.id}" if cell.id else name
+        clone.condition = cell
+        loaded.tasks[clone.config.task] = clone
+
+
+def _build(manager: TaskManager, name: str) -> Any:
+    try:
+        return next(iter(manager.load([name])["tasks"].values()))
+    except TcbBenchError:
+        raise
+    except Exception as error:  # Jinja, a missing column, a function that does not import
+        reason = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
+        where = manager.task_index[name].yaml_path
+        raise UsageError(f"{where}: task {name} cannot be built: {type(error).__name__}: {reason}") from error
+
+
+def _add_stock(loaded: Loaded, name: str, manager: TaskManager, options: TaskOptions) -> None:
+    """A task of lm-eval's own kind: its documents, prompts and metrics are lm-eval's."""
+    built = manager.load([name])
+    for leaf, task in built["tasks"].items():
+        (task.config.metadata or {}).pop(RUN_KEY, None)
+        if options.num_fewshot is not None:
+            task.set_config("num_fewshot", options.num_fewshot)
+        task.set_fewshot_seed(options.seed)
+        loaded.tasks[leaf] = task
+        size = limit_size(options.limit, len(task.eval_docs))
+        if size is not None:
+            loaded.samples[leaf] = draw([str(i) for i in range(len(task.eval_docs))], size, options.seed)
+
+
+def _groups(names: Sequence[str], known: Mapping[str, TaskFile], loaded: Loaded) -> dict[str, list[str]]:
+    """Groups that were asked for, each with those of its leaf tasks that are there."""
+    present = {getattr(task, "base_name", name) for name, task in loaded.tasks.items()}
+    return {
+        name: [leaf for leaf in expand([name], known) if leaf in present]
+        for name in names
+        if name in known and known[name].kind == "group"
+    }
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps lm-eval's bar per task and transformers' notes off the screen; ours is one bar in all."""
+    import lm_eval.api.model
+    import lm_eval.api.task
+    import lm_eval.models.huggingface as huggingface
+
+    def silent(items: Any = None, **kwargs: Any) -> Any:
+        return tqdm(items, **{**kwargs, "disable": True})
+
+    tqdm = lm_eval.api.task.tqdm
+    modules = (lm_eval.api.task, lm_eval.api.model, huggingface)
+    for module in modules:
+        module.tqdm = silent
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)  # its warnings name its own defaults
+    try:
+        yield
+    finally:
+        for module in modules:
+            module.tqdm = tqdm

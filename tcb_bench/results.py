@@ -1,0 +1,143 @@
+"""The result of a run: lm-eval's shape, a ``tcb_bench`` block, sample rows; strict JSON, atomic files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tcb_bench.aggregate import Document, accuracy_macro, aggregate, as_record, flatten, higher_is_better
+from tcb_bench.metrics.answers import EXTRACTION_VERSION
+from tcb_bench.metrics.delta_tcb import METRIC_VERSION
+from tcb_bench.scoring import states
+from tcb_bench.version import __version__
+
+SCHEMA_VERSION = 1
+PACKAGES = ("tcb-bench", "lm_eval", "torch", "transformers", "tokenizers", "datasets", "numpy", "gguf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskResult:
+    """One task (or group) with everything its numbers are made of.
+
+    Attributes:
+        name: the task's or group's name; ``version`` is the YAML's.
+        cells: condition id -> samples; a task without a sweep has the one id "".
+        axes: condition id -> axis values.
+        members: for a group, the names of its tasks with their samples (``acc_macro``).
+        facts: what else the result says of it: signature parts, data, usage, n-shot, config.
+    """
+
+    name: str
+    version: Any
+    cells: Mapping[str, Sequence[Document]]
+    axes: Mapping[str, Mapping[str, Any]]
+    members: Mapping[str, Sequence[Document]] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def documents(self) -> list[Document]:
+        """All samples of all conditions."""
+        return [doc for docs in self.cells.values() for doc in docs]
+
+
+def lm_eval_entry(task: TaskResult, seed: int) -> dict[str, Any]:
+    """``results[task]``: aggregates over the task's conditions under lm-eval's ``name,filter`` keys."""
+    entry: dict[str, Any] = {"alias": task.name, "sample_len": len(task.documents)}
+    for name, completed in (("none", False), ("completed", True)):
+        metrics = aggregate(task.documents, completed=completed, seed=seed)
+        if task.members:
+            metrics["acc_macro"] = accuracy_macro(task.members.values(), completed=completed, seed=seed)
+        entry |= flatten(metrics, name)
+    return entry
+
+
+def block_entry(task: TaskResult, seed: int) -> dict[str, Any]:
+    """``tcb_bench.tasks[task]``: signature, data, counts, and each condition with its metrics."""
+    return {
+        **task.facts,
+        "signature": signature(task.facts["signature_parts"]),
+        "counts": states([row for doc in task.documents for row in doc["rows"]]),
+        "usage": usage(task.documents),
+        "conditions": {cell: _condition(task, cell, seed) for cell in task.cells},
+    }
+
+
+def _condition(task: TaskResult, cell: str, seed: int) -> dict[str, Any]:
+    documents = task.cells[cell]
+    metrics = aggregate(documents, completed=False, seed=seed)
+    completed = aggregate(documents, completed=True, seed=seed)
+    return {
+        "axes": dict(task.axes.get(cell, {})),
+        "temperature_effective": task.facts["temperature_effective"],
+        "counts": states([row for doc in documents for row in doc["rows"]]),
+        "metrics": {name: as_record(interval) for name, interval in metrics.items()},
+        "metrics_completed": {name: as_record(interval) for name, interval in completed.items()},
+    }
+
+
+def usage(documents: Iterable[Document]) -> dict[str, int]:
+    """Prompt and completion tokens of all responses (a reused repeat is counted once)."""
+    rows = [row for doc in documents for row in doc["rows"] if not row.get("reused_from")]
+    return {name: sum(row.get(name) or 0 for row in rows) for name in ("prompt_tokens", "completion_tokens")}
+
+
+def signature(parts: Mapping[str, Any]) -> str:
+    """One line with every setting that can change the number, in a fixed order."""
+    own = {"metric": f"delta{METRIC_VERSION}.extract{EXTRACTION_VERSION}", "tcb-bench": __version__}
+    return "|".join(f"{key}:{value}" for key, value in {**parts, **own}.items())
+
+
+def digest(value: object) -> str:
+    """sha256 of a value's canonical JSON: of a document, or of a list of them."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def environment() -> dict[str, str]:
+    """Versions of everything that computes, and the platform; no host or user name."""
+    found = {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def directions(entry: Mapping[str, Any]) -> dict[str, bool | None]:
+    """``higher_is_better`` of the names that an entry of ``results`` has."""
+    names = [key.removesuffix("_n,none") for key in entry if key.endswith("_n,none")]
+    return {name: higher_is_better(name) for name in names}
+
+
+def stamp(seconds: float) -> str:
+    """A time for file names, as lm-eval writes it (colons would not do on every system)."""
+    whole = time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(seconds))
+    return f"{whole}.{int(seconds % 1 * 1e6):06d}"
+
+
+def write_json(path: Path, value: object) -> None:
+    """Strict JSON (no NaN, no Infinity), written beside and then moved into place."""
+    _replace(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n")
+
+
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """One strict JSON object per line, in one atomic step."""
+    _replace(path, "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows))
+
+
+def _replace(path: Path, text: str) -> None:
+    part = path.with_name(f"{path.name}.part")
+    with part.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)

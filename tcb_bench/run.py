@@ -1,0 +1,147 @@
+"""A run from plan to result: tasks and store first, then the model, then lm-eval's evaluate."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lm_eval import evaluator
+
+from tcb_bench.assemble import assemble, data_digests
+from tcb_bench.config import RunConfig, TaskOptions
+from tcb_bench.durable import DurableLM, ReplayLM, Report
+from tcb_bench.errors import DataError, StoreError
+from tcb_bench.load_tasks import Loaded, load_tasks, quiet
+from tcb_bench.models.resolve import load, resolve
+from tcb_bench.results import stamp, write_json, write_jsonl
+from tcb_bench.store import Store
+
+Say = Callable[[str], None]
+"""Called with one line about what happens now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A finished run or scoring: the result, where it lies, and whether all requests have answers."""
+
+    result: dict[str, Any]
+    path: Path
+    sample_paths: list[Path]
+    n_errors: int
+
+    @property
+    def exit_code(self) -> int:
+        """0 done; 3 done with requests that have no answer (the same command asks them again)."""
+        return 3 if self.n_errors else 0
+
+
+def run(config: RunConfig, report: Report | None = None, say: Say = lambda line: None) -> Outcome:
+    """Measures ``config.model`` on ``config.tasks``; started again it continues where it stopped.
+
+    Cheap checks come first: names, data and the folder before the model, the model before inference.
+
+    Raises:
+        TcbBenchError: one of its children, with one line for the user.
+        KeyboardInterrupt: passed on; every finished response is in the store by then.
+    """
+    spec = resolve(
+        config.model, config.model_args, device=config.device, dtype=config.dtype, batch_size=config.batch_size
+    )
+    folder = config.output_path / spec.folder
+    with Store(folder, fresh=config.fresh) as store, quiet():
+        loaded = load_tasks(config.tasks, config.options, config.include_path)
+        for name, why in loaded.missing.items():
+            say(f"left out: {name}: {why}")
+        say(f"loading {spec.label}")
+        lm = load(spec)
+        _claim(store, lm.identity)
+        _set_model_sampling(loaded, lm)
+        settings = {**config.settings(), "label": spec.label, "model_info": lm.info, "data_sha256": data_digests(loaded)}
+        manifest = store.begin(settings)
+        durable = DurableLM(lm, store, manifest, config.options.seed, report)
+        evaluated = _evaluate(durable, loaded, config)
+        say(f"asked {durable.asked}, found in the store {durable.reused}")
+        store.finish(manifest, settings)
+        return _write(store, manifest, loaded, evaluated)
+
+
+def score(folder: Path, number: int | None = None) -> Outcome:
+    """All metrics again from a run's stored responses; needs its documents, but no model.
+
+    Args:
+        folder: the run folder, ``<output_path>/<model>``.
+        number: which invocation; None = the newest.
+
+    Raises:
+        StoreError: no store or no plan there.
+        DataError: the documents are not those of the run.
+    """
+    with Store(folder, create=False) as store, quiet():
+        manifest = store.manifest(number)
+        settings = manifest.settings
+        options = TaskOptions(**settings["options"])
+        include = [Path(path) for path in settings["include_path"]]
+        loaded = load_tasks(settings["tasks"], options, include)
+        _check_same_data(loaded, settings["data_sha256"])
+        evaluated = _evaluate(ReplayLM(store, manifest.id), loaded, None)
+        return _write(store, manifest.id, loaded, evaluated)
+
+
+def _claim(store: Store, identity: dict[str, Any]) -> None:
+    """A run folder holds one model; its responses are never mixed with another's."""
+    mine = json.dumps({key: identity[key] for key in ("backend", "model")}, sort_keys=True)
+    owner = store.meta("model")
+    if owner is None:
+        store.set_meta("model", mine)
+    elif owner != mine:
+        raise StoreError(
+            f"{store.folder}: holds responses of {json.loads(owner)['model']}, not of {identity['model']}; "
+            "use another --output_path, or --fresh to start anew"
+        )
+
+
+def _set_model_sampling(loaded: Loaded, lm: Any) -> None:
+    """Tasks with ``sampling_defaults: model`` get the model's own parameters, written out."""
+    for task in loaded.tasks.values():
+        spec = getattr(task, "spec", None)
+        if spec is not None and spec.sampling_defaults == "model":
+            task.model_sampling = dict(lm.sampling_defaults)
+
+
+def _check_same_data(loaded: Loaded, expected: dict[str, str]) -> None:
+    for name, found in data_digests(loaded).items():
+        if name in expected and expected[name] != found:
+            raise DataError(f"{name}: the documents are not those of the run (sha256 {found[:12]}, was {expected[name][:12]})")
+
+
+def _evaluate(lm: Any, loaded: Loaded, config: RunConfig | None) -> dict[str, Any]:
+    """lm-eval's evaluate; prompts matter only where a model is asked (``config`` given)."""
+    evaluated: dict[str, Any] = evaluator.evaluate(
+        lm=lm,
+        task_dict={"tasks": loaded.tasks, "groups": {}, "group_map": {}},
+        samples=loaded.samples or None,
+        bootstrap_iters=0,
+        log_samples=True,
+        system_instruction=config.system_instruction if config else None,
+        apply_chat_template=config.apply_chat_template if config else False,
+        fewshot_as_multiturn=config.fewshot_as_multiturn if config else False,
+    )
+    return evaluated
+
+
+def _write(store: Store, manifest: int, loaded: Loaded, evaluated: dict[str, Any]) -> Outcome:
+    now = time.time()
+    result, samples = assemble(store, store.manifest(manifest), loaded, evaluated)
+    name = stamp(now)
+    sample_paths = []
+    for task, rows in samples.items():
+        sample_paths.append(store.folder / f"samples_{task}_{name}.jsonl")
+        write_jsonl(sample_paths[-1], rows)
+    path = store.folder / f"results_{name}.json"
+    write_json(path, {**result, "date": now})
+    n_errors = sum(row["state"] == "error" for rows in samples.values() for s in rows for row in s.get("rows", []))
+    return Outcome(result, path, sample_paths, n_errors)

@@ -1,0 +1,126 @@
+"""From one stored response to one sample row: state, accuracy, and the stability where it counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tcb_bench.metrics.answers import choice_letter, final_number, gsm8k_gold, same_number
+from tcb_bench.models.positions import critical_token, rule_version
+from tcb_bench.responses import Failure, Generation, NextToken, Response, Row
+
+if TYPE_CHECKING:
+    from tcb_bench.task_files import TcbSpec
+
+SCALED_BY_EPSILON = ("delta_tcb", "relative_delta")
+NOT_FOUND = "no number found in the answer"
+
+
+def score(response: Response, target: Any, spec: TcbSpec) -> dict[str, Any]:
+    """The row of one response.
+
+    Args:
+        response: what the model answered, or why it did not.
+        target: the gold answer: an index of the choices, a number's text, or a text.
+        spec: the task's ``tcb`` mapping (epsilon, answer, position).
+
+    Returns:
+        ``state`` (scored, truncated, empty, filtered, error or unscored), ``acc`` (1.0, 0.0 or None),
+        ``answer``, ``reason`` (why something is null, else None) and ``stability``: quantity ->
+        value with None where it cannot be given. Nothing that failed on our side becomes a 0.
+    """
+    if isinstance(response, NextToken):
+        return _score_choice(response, int(target), spec)
+    if isinstance(response, Generation):
+        return _score_text(response, target, spec)
+    reason = response.reason if isinstance(response, Failure) else "not a response of this task"
+    state = response.state if isinstance(response, Failure) else "unscored"
+    return {"state": state, "acc": None, "answer": None, "reason": reason, "stability": {}}
+
+
+def _score_choice(response: NextToken, gold: int, spec: TcbSpec) -> dict[str, Any]:
+    logprobs = response.choice_logprobs
+    best = max(range(len(logprobs)), key=logprobs.__getitem__)
+    values, reason = _finite(response.stability, spec.epsilon)
+    values["answer_mass"] = values.pop("choice_mass")
+    return {
+        "state": "scored",
+        "acc": float(best == gold),
+        "answer": choice_letter(best),
+        "reason": reason,
+        "stability": values,
+        "choice_logprobs": [round(value, 6) for value in logprobs],
+        "greedy_token": response.token_text,
+        "greedy_is_choice": float(response.token in response.choice_tokens),
+    }
+
+
+def _score_text(response: Generation, target: Any, spec: TcbSpec) -> dict[str, Any]:
+    is_empty = not response.text.strip()
+    cut = response.finish_reason == "length"
+    state = "truncated" if cut else "empty" if is_empty else "scored"
+    answer, acc = _judge(response.text, target, spec)
+    values, reason = _critical_stability(response, spec)
+    return {
+        "state": state,
+        "acc": acc,
+        "answer": answer,
+        "reason": reason,
+        "stability": values,
+        "finish_reason": response.finish_reason,
+        "completion_tokens": len(response.tokens),
+    }
+
+
+def _judge(text: str, target: Any, spec: TcbSpec) -> tuple[str | None, float]:
+    """The extracted answer and whether it is right; no answer is a wrong answer of the model."""
+    if spec.answer == "final_number":
+        found = final_number(text)
+        gold = gsm8k_gold(str(target)) if "####" in str(target) else final_number(str(target)).value
+        return (found.text, float(same_number(found.value, gold))) if found else (None, 0.0)
+    answer = text.strip()
+    return answer, float(answer == str(target).strip())
+
+
+def _critical_stability(response: Generation, spec: TcbSpec) -> tuple[dict[str, float | None], str | None]:
+    """Quantities at the critical token by today's rule, or why there are none."""
+    if spec.position is None:
+        return {}, None
+    token = critical_token(spec.position, response.text, response.offsets)
+    if token is None:
+        return {}, NOT_FOUND if spec.position == "final_number" else f"no {spec.position} token"
+    if token not in response.positions:
+        return {}, (
+            f"the critical position is token {token} by {rule_version(spec.position)}, but "
+            f"{response.rule} kept {response.positions or 'none'}; run again, or keep the whole trace with --trace"
+        )
+    at = response.positions.index(token)
+    values, reason = _finite({name: column[at] for name, column in response.stability.items()}, spec.epsilon)
+    values["critical_token"] = token
+    return values, reason
+
+
+def _finite(row: Row, epsilon: float) -> tuple[dict[str, float | None], str | None]:
+    """The row with delta scaled to ``epsilon`` and every non-finite value None, with the reason.
+
+    delta is linear in epsilon, so responses are stored for 1 and are shared by every epsilon.
+    """
+    values: dict[str, float | None] = dict(row)
+    for name in SCALED_BY_EPSILON:
+        if name in row:
+            values[name] = row[name] * epsilon
+    if "log10_delta_tcb" in row:
+        values["log10_delta_tcb"] = row["log10_delta_tcb"] + math.log10(epsilon)
+    lost = [name for name, value in values.items() if value is None or not math.isfinite(value)]
+    for name in lost:
+        values[name] = None
+    return values, f"not finite: {', '.join(sorted(lost))}" if lost else None
+
+
+def states(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """How many rows are in each of the six states; every state is named, also with 0."""
+    counts = dict.fromkeys(("scored", "truncated", "empty", "filtered", "error", "unscored"), 0)
+    for row in rows:
+        counts[row["state"]] += 1
+    return counts

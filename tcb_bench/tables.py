@@ -1,0 +1,119 @@
+"""What a person sees while and after a run: a progress bar on stderr, a table that fits a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+from rich.table import Table
+from rich.text import Text
+
+SHOWN = (
+    ("acc", "acc", "{:.3f}"),
+    ("acc_macro", "acc (macro)", "{:.3f}"),
+    ("delta_tcb_median", "delta_tcb, median", "{:.3g}"),
+    ("flip_radius_median", "flip_radius, median", "{:.3g}"),
+    ("relative_flip_radius_median", "relative_flip_radius, median", "{:.3g}"),
+    ("log10_relative_delta_mean", "log10 relative_delta, mean", "{:.3f}"),
+    ("v_eff_median", "v_eff, median", "{:.3g}"),
+    ("p_top1_median", "p_top1, median", "{:.3f}"),
+    ("choice_flip_radius_median", "choice_flip_radius, median", "{:.3g}"),
+    ("answer_mass_mean", "answer mass, mean", "{:.3f}"),
+    ("greedy_is_choice", "greedy token is a letter", "{:.3f}"),
+)
+"""Rows of the table: name in the result, name shown, format."""
+
+
+def say(line: str) -> None:
+    """One line on stderr."""
+    print(f"tcb-bench: {line}", file=sys.stderr)  # noqa: T201
+
+
+class Progress:
+    """The run's one bar: answered of all, rate and remaining time; silent when stderr is piped."""
+
+    def __init__(self) -> None:
+        """Nothing is drawn before the first report."""
+        self.done = self.total = 0
+        self._task: Any = None
+        self._bar = RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            disable=not sys.stderr.isatty(),
+        )
+
+    def report(self, done: int, total: int) -> None:
+        """Shows that ``done`` of ``total`` responses of the present kind are in the store."""
+        self.done, self.total = done, total
+        if self._task is None or self._bar.tasks[self._task].total != total:
+            self._bar.start()
+            self._task = self._bar.add_task("responses", total=total, completed=done, rate="")
+        speed = self._bar.tasks[self._task].speed
+        self._bar.update(self._task, completed=done, rate=f"{speed:.1f}/s" if speed else "")
+
+    def stop(self) -> None:
+        """Leaves the bar as it stands."""
+        self._bar.stop()
+
+    def __enter__(self) -> Progress:
+        """The bar itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Stops drawing."""
+        self.stop()
+
+
+def result_table(result: Mapping[str, Any]) -> Iterator[Any]:
+    """Tables of the groups and of tasks outside any group, each with its counts and signature line."""
+    block = result["tcb_bench"]["tasks"]
+    in_groups = {leaf for leaves in result["group_subtasks"].values() for leaf in leaves}
+    for name, entry in result["results"].items():
+        if name in in_groups:
+            continue
+        if name not in block:
+            yield _stock_table(name, entry)
+            continue
+        yield _table(name, entry, block[name]["counts"])
+        yield Padding(Text(block[name]["signature"], style="dim"), (0, 0, 1, 1))
+    if result["tcb_bench"]["missing"]:
+        yield Text(f"partial: {len(result['tcb_bench']['missing'])} tasks had no data and were left out")
+
+
+def _table(name: str, entry: Mapping[str, Any], counts: Mapping[str, int]) -> Table:
+    shown = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
+    table = Table(title=f"{name}   ({shown})", title_justify="left", title_style="bold")
+    table.add_column("")
+    for column in ("n", "value", "95 % interval"):
+        table.add_column(column, justify="right")
+    for key, label, form in SHOWN:
+        if f"{key},none" in entry:
+            table.add_row(label, *_cells(entry, key, form))
+    return table
+
+
+def _cells(entry: Mapping[str, Any], key: str, form: str) -> tuple[str, str, str]:
+    value, low, high = (entry.get(f"{key}{part},none") for part in ("", "_ci_low", "_ci_high"))
+    interval = f"{form.format(low)} .. {form.format(high)}" if low is not None and high is not None else "-"
+    return str(entry[f"{key}_n,none"]), "null" if value is None else form.format(value), interval
+
+
+def _stock_table(name: str, entry: Mapping[str, Any]) -> Table:
+    """A task of lm-eval's own kind: its metrics as lm-eval computed them."""
+    table = Table(title=f"{name}   (lm-eval's own task, n = {entry.get('sample_len')})", title_justify="left")
+    table.add_column("metric")
+    table.add_column("value", justify="right")
+    for key, value in entry.items():
+        if "," in key and "_stderr" not in key and isinstance(value, int | float):
+            table.add_row(key, f"{value:.4f}")
+    return table

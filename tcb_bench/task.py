@@ -1,0 +1,174 @@
+"""The Task class that task YAMLs name: lm-eval's ConfigurableTask with stability requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, DatasetDict
+from lm_eval.api.filter import FilterEnsemble
+from lm_eval.api.instance import Instance
+from lm_eval.api.task import ConfigurableTask
+from lm_eval.api.utils import ends_with_whitespace
+
+from tcb_bench.config import GEN_KWARGS, NEUTRAL_SAMPLING, TaskOptions, check_gen_kwargs
+from tcb_bench.data import ID_COLUMN, load_documents
+from tcb_bench.data_files import read_jsonl
+from tcb_bench.errors import DataError, UsageError
+from tcb_bench.scoring import score
+from tcb_bench.selection import draw, limit_size, stable_hash
+from tcb_bench.task_files import TcbSpec, read_strict, tcb_spec
+
+OWN_KEYS = ("dataset_revision", "tcb", "sweep", "perturbation")
+RUN_KEY = "tcb_run"
+"""Key of lm-eval's task metadata under which a run hands its ``TaskOptions`` to its tasks."""
+
+
+class TcbTask(ConfigurableTask):  # type: ignore[misc]
+    """A task whose requests carry stability: ``class: !function tcb_bench.task.TcbTask`` in a YAML.
+
+    It differs from its parent in the data (pinned, local or sample; every row with a document id),
+    in which documents it takes (a seeded draw, not the first n), in shots seeded per document (a
+    resumed run sees the same prompts), and in its request types ``next_token`` and
+    ``generate_traced``. ``process_results`` returns lm-eval's ``acc`` and the full sample rows.
+    """
+
+    is_tcb_task = True
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        """Builds the task from a parsed YAML; ``metadata: {tcb_run: TaskOptions}`` tells the run.
+
+        Raises:
+            UsageError: the ``tcb`` mapping or the options do not fit.
+            DataError: the documents cannot be loaded.
+        """
+        config = {key: value for key, value in config.items() if key != "class"}
+        metadata = dict(config.get("metadata") or {})
+        self.options: TaskOptions = metadata.pop(RUN_KEY, None) or TaskOptions()
+        source = Path(metadata.pop("config_source", "inline"))
+        self.folder = source.parent
+        self.base_name: str = config["task"]
+        self.own = {key: config.pop(key) for key in OWN_KEYS if key in config}
+        if source.is_file():  # lm-eval merges includes shallowly: `tcb: {epsilon: 2}` alone would lose the rest
+            self.own["tcb"] = read_strict(source).config["tcb"]
+        self.spec: TcbSpec = tcb_spec({**config, **self.own}, self.base_name)
+        self.model_sampling: dict[str, Any] = {}  # set by the run where sampling_defaults is `model`
+        self._selected: Dataset | None = None
+        config |= {"metadata": metadata, "output_type": "generate_until"}
+        config.setdefault("metric_list", [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}])
+        config["process_results"] = None
+        config.setdefault("generation_kwargs", {"until": []})
+        if self.options.num_fewshot is not None:
+            config["num_fewshot"] = self.options.num_fewshot
+        super().__init__(config=config)
+        self._filters = [FilterEnsemble("none", [])]  # all repeats, not only the first
+        self._check_shots()
+
+    def download(self, dataset_kwargs: dict[str, Any] | None = None, **_: Any) -> None:
+        """Loads the documents once; conditions of a sweep share them through ``share_data``."""
+        config = {**self.config.to_dict(keep_callable=True), **self.own, "dataset_kwargs": dataset_kwargs}
+        self.dataset: DatasetDict = load_documents(config, self.spec, self.options.data, self.folder)
+
+    @property
+    def eval_docs(self) -> Dataset:
+        """The documents of this run: the YAML's draw, then ``--limit``, in the data set's order."""
+        if self._selected is None:
+            split = self.config.test_split or self.config.validation_split
+            if split not in self.dataset:
+                raise DataError(f"{self.base_name}: the data has no split {split!r}, only {sorted(self.dataset)}")
+            everything = super().eval_docs
+            self._selected = self._select(everything)
+        return self._selected
+
+    def _select(self, documents: Dataset) -> Dataset:
+        if len(documents) == 0:
+            raise DataError(f"{self.base_name}: no documents left to ask (process_docs dropped all)")
+        seed = self.options.seed
+        drawn = documents.select(draw(documents[ID_COLUMN], self.spec.draw, seed))
+        self.available = len(drawn)
+        return drawn.select(draw(drawn[ID_COLUMN], limit_size(self.options.limit, len(drawn)), seed))
+
+    def fewshot_docs(self) -> Any:
+        """The fixed shots beside the YAML where it names some, else lm-eval's few-shot split."""
+        if self.spec.shots:
+            return read_jsonl(self.folder / self.spec.shots)
+        split = self.config.fewshot_split or self.config.training_split
+        if split and split not in self.dataset:
+            return []
+        return super().fewshot_docs()
+
+    def _check_shots(self) -> None:
+        wanted = self.config.num_fewshot or 0
+        pool = len(self.sampler.df) if wanted else 0
+        if wanted > pool:
+            raise UsageError(f"{self.base_name}: {wanted} shots asked for (num_fewshot), the pool has {pool}")
+
+    def fewshot_context(self, doc: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """The prompt; shots are seeded by (seed, task, document), so order of asking is no matter."""
+        self.sampler.set_rnd(stable_hash(self.options.seed, self.base_name, doc[ID_COLUMN]))
+        return super().fewshot_context(doc, *args, **kwargs)
+
+    def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> Instance:
+        """One request per document: the prompt with its choices, or with every sampling parameter."""
+        has_chat = kwargs.pop("apply_chat_template", False)
+        kwargs.pop("chat_template", None)
+        if self.spec.request == "next_token":
+            arguments: tuple[Any, ...] = (ctx, self._choices(doc, has_chat))
+        else:
+            arguments = (ctx, self.generation())
+        kind = "next_token" if self.spec.request == "next_token" else "generate_traced"
+        return Instance(request_type=kind, doc=doc, arguments=arguments, idx=0, **kwargs)
+
+    def _choices(self, doc: dict[str, Any], has_chat: bool) -> tuple[str, ...]:
+        """Continuations to score, delimiter + letter, with lm-eval's own rule for the delimiter."""
+        if self.config.doc_to_choice is None:
+            return ()
+        prefix = self.config.gen_prefix
+        is_opened = prefix and not ends_with_whitespace(prefix)
+        delimiter = self.config.target_delimiter if not has_chat or is_opened else ""
+        return tuple(f"{delimiter}{choice}" for choice in self.doc_to_choice(doc))
+
+    def generation(self) -> dict[str, Any]:
+        """Every sampling parameter of this task's requests, nothing left to an engine's default.
+
+        Order: neutral or the model's own, then the YAML, ``--gen_kwargs``, and the sweep's cell.
+        """
+        given = {k: v for k, v in (self.config.generation_kwargs or {}).items() if k != "do_sample"}
+        check_gen_kwargs(given, f"{self.base_name}: generation_kwargs")
+        axes = {k: v for k, v in self.options.condition.items() if k in GEN_KWARGS}
+        until = given.pop("until", [])
+        merged = {"max_gen_toks": 256, **NEUTRAL_SAMPLING, **self.model_sampling, **given}
+        merged |= {"until": [until] if isinstance(until, str) else list(until)}
+        merged |= self.options.gen_kwargs | axes
+        where = "all" if self.options.trace else self.spec.position or "none"
+        return merged | {"stability_at": "none" if self.spec.request == "generate" else where}
+
+    def process_results(self, doc: dict[str, Any], results: list[list[Any]]) -> dict[str, Any]:
+        """``acc`` (mean over repeats; None where there is no answer of the model) and the rows."""
+        rows = [score(response, self.target(doc), self.spec) for response in results[0]]
+        known = [row["acc"] for row in rows if row["acc"] is not None]
+        return {"acc": sum(known) / len(known) if known else None, "tcb_rows": rows}
+
+    def target(self, doc: dict[str, Any]) -> Any:
+        """The gold answer; for choices its index, also where the data gives the letter's text."""
+        gold = self.doc_to_target(doc)
+        if self.spec.answer == "choice" and isinstance(gold, str):
+            choices = self.doc_to_choice(doc)
+            if gold not in choices:
+                raise DataError(f"{self.base_name}: {doc[ID_COLUMN]}: answer {gold!r} is none of {choices}")
+            return choices.index(gold)
+        return gold
+
+    def aggregation(self) -> dict[str, Callable[[list[Any]], Any]]:
+        """lm-eval's aggregates; rows only pass through (results.py aggregates, with intervals)."""
+        return {"acc": _mean_of_known, "tcb_rows": len}
+
+    def higher_is_better(self) -> dict[str, bool]:
+        """Direction of lm-eval's own metrics."""
+        return {"acc": True}
+
+
+def _mean_of_known(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
