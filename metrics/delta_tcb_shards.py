@@ -20,8 +20,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .delta_tcb_head import COLUMNS, Head, spans
+from .delta_tcb_head import Head, spans
 
+import os
+CELLS=int(os.environ.get("CELLS",2**18))
+COLUMNS=0
 NEAR = 16  # runners-up whose rows are differenced one by one; the others go through products
 
 
@@ -116,7 +119,7 @@ class Shard:
         n, d = hidden.shape
         size = hidden.element_size()
         self.head, self.hidden = head, hidden
-        self.columns = max(1, min(COLUMNS, workspace // (size * (8 * n + d))))
+        self.columns = max(1, min(max(COLUMNS, CELLS // n), workspace // (size * (8 * n + d))))
         self.pairs = max(1, workspace // (size * 3 * d))
         self.x = hidden.new_empty(n, head.size)
         for a, b in spans(head.size, self.columns):
@@ -216,7 +219,7 @@ class Shard:
         head, (n, d) = self.head, peak.row.shape
         buffer = peak.row.new_empty(2 * n, self.columns)  # t above t²: one product for both
         products, b_rest = peak.row.new_zeros(2 * n, d), torch.zeros_like(sums.b)
-        e, s = torch.zeros_like(sums.e), torch.zeros_like(sums.s)
+        weight_sums = peak.row.new_zeros(2 * n)
         for start, stop in spans(head.size, self.columns):
             x, rows = self.x[:, start:stop], head.rows(start, stop)
             weights = buffer[:, : stop - start]
@@ -225,8 +228,7 @@ class Shard:
             if head.softcap is not None:
                 t.masked_fill_(x == -torch.inf, 0)
             torch.mul(t, t, out=t2)
-            e += t.sum(1)
-            s += t2.sum(1)
+            weight_sums += weights.sum(1)
             if head.softcap is None:
                 b_rest += t2 @ head.spread[start:stop]
             else:
@@ -236,6 +238,7 @@ class Shard:
                 b_rest += slope.mul_(t2) @ head.spread[start:stop]
             products.addmm_(weights, rows)
             self._tighten(sums, peak, x, rows, start)
+        e, s = weight_sums.split(n)
         y_k = head.slope(peak.x)[:, None] * peak.row - head.center
         q = products[n:] - s[:, None] * head.center
         b_rest += s * y_k.square().sum(1) - 2 * (y_k * q).sum(1)

@@ -1,3 +1,4 @@
+# PYTHON_ARGCOMPLETE_OK
 """``tcb-bench``: parse, one call, exit code."""
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from tcb_bench.metrics.statistics import (
 )
 
 MEDIANS = (
-    "delta_tcb", "log10_delta_tcb", "v_eff", "logit_margin", "p_top1", "p_top2", "nll", "flip_radius",
-    "h_norm", "relative_delta", "relative_flip_radius", "choice_margin", "choice_flip_radius",
+    "delta_tcb", "log10_delta_tcb", "v_eff", "logit_margin", "p_top1", "p_top2", "nll",
+    "flip_radius", "h_norm", "relative_delta", "relative_flip_radius", "choice_margin", "choice_flip_radius",
 )  # fmt: skip
 LOG10_MEANS = ("delta_tcb", "flip_radius", "relative_delta", "relative_flip_radius")
 MEANS = ("v_eff", "logit_margin", "p_top1", "p_top2", "nll", "answer_mass")
@@ -53,7 +53,10 @@ def aggregate(documents: Sequence[Document], *, completed: bool, seed: int) -> d
     Returns:
         name -> Interval; names that no row has a value for are left out, but ``acc`` always stands.
     """
-    rows = [[row for row in doc["rows"] if not completed or row["state"] == "scored"] for doc in documents]
+    rows = [
+        [row for row in doc["rows"] if not completed or row["state"] == "scored"]
+        for doc in documents
+    ]
     means = _table(rows, [*_shares(), *_means(), *_logs()])
     medians = _table(rows, [(f"{name}_median", _plain(name)) for name in MEDIANS])
     found = dict(zip(means[0], mean_intervals(means[1], seed=seed), strict=True))
@@ -62,16 +65,19 @@ def aggregate(documents: Sequence[Document], *, completed: bool, seed: int) -> d
 
 
 def accuracy_macro(groups: Iterable[Sequence[Document]], *, completed: bool, seed: int) -> Interval:
-    """``acc_macro`` of a group: each task weighs alike; the standard error is over its questions."""
+    """``acc_macro`` of a group: each task weighs alike; the error is over its questions."""
     tables = [
-        _table([[r for r in doc["rows"] if not completed or r["state"] == "scored"] for doc in docs], _shares()[:1])[1]
+        _table(
+            [[r for r in doc["rows"] if not completed or r["state"] == "scored"] for doc in docs],
+            _shares()[:1],
+        )[1]
         for docs in groups
     ]
     return stratified_mean_interval([table[:, 0] for table in tables], seed=seed)
 
 
 def flatten(metrics: Mapping[str, Interval], filter_name: str) -> dict[str, float | int | None]:
-    """lm-eval's keys: ``name,filter`` with ``_stderr``, ``_ci_low``, ``_ci_high`` and ``_n`` beside it."""
+    """lm-eval's keys: ``name,filter``, with _stderr, _ci_low, _ci_high and _n beside each."""
     flat: dict[str, float | int | None] = {}
     for name, interval in metrics.items():
         record = as_record(interval)
@@ -83,7 +89,10 @@ def flatten(metrics: Mapping[str, Interval], filter_name: str) -> dict[str, floa
 
 def as_record(interval: Interval) -> dict[str, Any]:
     """An interval as JSON types; what is not finite is null."""
-    return {key: value if value is None or math.isfinite(value) else None for key, value in asdict(interval).items()}
+    return {
+        key: value if value is None or math.isfinite(value) else None
+        for key, value in asdict(interval).items()
+    }
 
 
 def _shares() -> list[tuple[str, Any]]:
@@ -116,8 +125,10 @@ def _log10(name: str) -> Any:
     return log10
 
 
-def _table(rows: Sequence[Sequence[Mapping[str, Any]]], columns: Sequence[tuple[str, Any]]) -> tuple[list[str], Any]:
-    """(names, (documents, columns) float64): a document's mean over repeats, NaN where it has none."""
+def _table(
+    rows: Sequence[Sequence[Mapping[str, Any]]], columns: Sequence[tuple[str, Any]]
+) -> tuple[list[str], Any]:
+    """(names, (documents, columns)): a document's mean over repeats, NaN where it has none."""
     table = np.full((len(rows), len(columns)), np.nan)
     for i, repeats in enumerate(rows):
         for j, (_, read) in enumerate(columns):

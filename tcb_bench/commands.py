@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from tcb_bench import cli
 from tcb_bench.tables import Progress, result_table, say
+
+if TYPE_CHECKING:
+    from tcb_bench.run import Outcome
 
 INTERRUPTED = 130
 
@@ -22,7 +26,10 @@ def run(arguments: argparse.Namespace) -> int:
             outcome = engine.run(config, progress.report, say)
         except KeyboardInterrupt:
             progress.stop()
-            say(f"interrupted: {progress.done} of {progress.total} responses are saved; the same command continues")
+            say(
+                f"interrupted: {progress.done} of {progress.total} responses are saved; "
+                "the same command continues"
+            )
             return INTERRUPTED
     _show(outcome)
     return outcome.exit_code
@@ -48,11 +55,13 @@ def ls(arguments: argparse.Namespace) -> int:
     """``tcb-bench ls``: what there is."""
     from tcb_bench.listing import listing
 
-    Console(soft_wrap=False).print(listing(arguments.what, arguments.search, arguments.include_path))
+    Console(soft_wrap=False).print(
+        listing(arguments.what, arguments.search, arguments.include_path)
+    )
     return 0
 
 
-def _show(outcome) -> None:  # type: ignore[no-untyped-def]  # run.Outcome, not imported for --help's sake
+def _show(outcome: Outcome) -> None:
     console = Console(highlight=False)
     for renderable in result_table(outcome.result):
         console.print(renderable)
@@ -62,4 +71,7 @@ def _show(outcome) -> None:  # type: ignore[no-untyped-def]  # run.Outcome, not 
     if len(outcome.sample_paths) > 4:
         console.print(f"samples  {len(outcome.sample_paths) - 4} more files beside them")
     if outcome.n_errors:
-        console.print(f"{outcome.n_errors} responses are errors (counted, not scored); the same command asks them again")
+        console.print(
+            f"{outcome.n_errors} responses are errors (counted, not scored); "
+            "the same command asks them again"
+        )

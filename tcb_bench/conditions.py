@@ -22,7 +22,7 @@ class Condition:
 
 
 def _text(value: object) -> str:
-    """A value as the id shows it: numbers as plain decimals, so 3 * 0.2 is 0.6 (never 0.6000...1)."""
+    """A value as the id shows it: numbers as plain decimals, so that 3 * 0.2 is 0.6."""
     if isinstance(value, float):
         short = Decimal(repr(round(value, 10))).normalize()
         return f"{short:f}" if short != short.to_integral() else f"{short:.1f}"
@@ -30,7 +30,7 @@ def _text(value: object) -> str:
 
 
 def conditions(sweep: Mapping[str, Sequence[Any]] | None) -> list[Condition]:
-    """The product of all axes, the last axis fastest; one condition with an empty id for no sweep."""
+    """The product of all axes, the last one fastest; without a sweep, one with an empty id."""
     axes = sweep or {}
     return [
         Condition(dict(zip(axes, values, strict=True)))

@@ -32,7 +32,7 @@ NEUTRAL_SAMPLING: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOptions:
-    """What the command line says to every task; travels to ``TcbTask`` in lm-eval's task metadata."""
+    """What a run says to every task; travels to ``TcbTask`` in lm-eval's task metadata."""
 
     data: str = "hub"  # "hub", "sample", or a folder in the layout of each task's `local`
     limit: float | None = None  # documents per task: a count >= 1 or a share in (0, 1)
@@ -75,7 +75,9 @@ class RunConfig:
         """Refuses combinations that cannot run, before anything is loaded."""
         if not self.tasks:
             raise UsageError("no tasks given: --tasks mmlu_tcb,gsm8k_tcb (`tcb-bench ls tasks`)")
-        if self.batch_size != "auto" and not (self.batch_size.isdigit() and int(self.batch_size) > 0):
+        if self.batch_size != "auto" and not (
+            self.batch_size.isdigit() and int(self.batch_size) > 0
+        ):
             raise UsageError(f"--batch_size {self.batch_size!r}: give a whole number >= 1 or auto")
         if self.fewshot_as_multiturn and not self.apply_chat_template:
             raise UsageError("--fewshot_as_multiturn needs --apply_chat_template")
@@ -110,7 +112,9 @@ def check_gen_kwargs(values: dict[str, Any], where: str) -> None:
     for name, value in values.items():
         if name not in GEN_KWARGS:
             raise UnknownName(f"generation parameter in {where}", name, GEN_KWARGS)
-        if GEN_KWARGS[name] is not list and (isinstance(value, bool) or not isinstance(value, int | float)):
+        if GEN_KWARGS[name] is not list and (
+            isinstance(value, bool) or not isinstance(value, int | float)
+        ):
             raise UsageError(f"{where}: {name}={value!r} is not a number")
     bounds = {
         "temperature": (0, math.inf),

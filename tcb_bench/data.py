@@ -26,7 +26,7 @@ def load_documents(config: dict[str, Any], spec: TcbSpec, data: str, folder: Pat
     """All splits of a task, each row with its document id in the column ``tcb_id``.
 
     Args:
-        config: the task's YAML (dataset_path, dataset_name, dataset_revision, dataset_kwargs, splits).
+        config: the task's YAML (its dataset_... keys and its splits).
         spec: its ``tcb`` mapping (``sample``, ``local`` and ``doc_id`` are used here).
         data: ``hub``, ``sample``, or a folder.
         folder: the YAML's folder, against which relative files are resolved.
@@ -43,10 +43,22 @@ def load_documents(config: dict[str, Any], spec: TcbSpec, data: str, folder: Pat
         loaded = _from_files(config, folder) if is_own_file else _from_hub(config)
     else:
         read = _sample_rows if data == "sample" else _local_rows
-        rows = {split: read(config, spec, folder if data == "sample" else Path(data), split) for split in splits}
-        loaded = DatasetDict({split: Dataset.from_list(found) for split, found in rows.items() if found})
+        rows = {
+            split: read(config, spec, folder if data == "sample" else Path(data), split)
+            for split in splits
+        }
+        loaded = DatasetDict(
+            {split: Dataset.from_list(found) for split, found in rows.items() if found}
+        )
+    main = config.get("test_split") or config.get("validation_split")
+    if main not in loaded:
+        raise DataError(f"{config['task']}: no documents in split {main!r}")
     return DatasetDict(
-        {split: _with_ids(loaded[split], config, spec, split) for split in splits if split in loaded}
+        {
+            split: _with_ids(loaded[split], config, spec, split)
+            for split in splits
+            if split in loaded
+        }
     )
 
 
@@ -60,12 +72,14 @@ def _from_hub(config: dict[str, Any]) -> DatasetDict:
 
     path, name, revision = (config.get(f"dataset_{key}") for key in ("path", "name", "revision"))
     try:
-        return datasets.load_dataset(path, name, revision=revision, **(config.get("dataset_kwargs") or {}))
+        return datasets.load_dataset(
+            path, name, revision=revision, **(config.get("dataset_kwargs") or {})
+        )
     except Exception as error:  # the hub client raises a dozen kinds; all mean the same to a user
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise DataError(
-            f"data set {path} ({name or 'default'}, revision {str(revision)[:12]}) cannot be loaded from the hub: "
-            f"{reason}; use --data sample for the shipped sample or --data DIR for local files"
+            f"data set {path} ({name or 'default'}, revision {str(revision)[:12]}) cannot be loaded "
+            f"from the hub: {reason}; use --data sample for the shipped sample or --data DIR for local files"
         ) from error
 
 
@@ -76,7 +90,9 @@ def _from_files(config: dict[str, Any], folder: Path) -> DatasetDict:
     kwargs = dict(config.get("dataset_kwargs") or {})
     files = kwargs.pop("data_files", None)
     if files is None:
-        raise DataError(f"dataset_path: {config['dataset_path']} needs dataset_kwargs: {{data_files: ...}}")
+        raise DataError(
+            f"dataset_path: {config['dataset_path']} needs dataset_kwargs: {{data_files: ...}}"
+        )
     named = files if isinstance(files, dict) else {(_splits(config) or ["test"])[0]: files}
     resolved = {split: _existing(folder, value) for split, value in named.items()}
     if config["dataset_path"] == "csv":
@@ -94,18 +110,25 @@ def _existing(folder: Path, value: str | list[str]) -> list[str]:
     paths = [folder / name for name in ([value] if isinstance(value, str) else value)]
     for path in paths:
         if not path.is_file():
-            raise DataError(f"{path}: no such data file; data_files are relative to the YAML's folder")
+            raise DataError(
+                f"{path}: no such data file; data_files are relative to the YAML's folder"
+            )
         if path.suffix != ".parquet":
             read_text(path)  # names the byte that is not UTF-8, which the builders do not
     return [str(path) for path in paths]
 
 
-def _sample_rows(config: dict[str, Any], spec: TcbSpec, folder: Path, split: str) -> list[dict[str, Any]]:
+def _sample_rows(
+    config: dict[str, Any], spec: TcbSpec, folder: Path, split: str
+) -> list[dict[str, Any]]:
     """Rows of the shipped sample; where rows name a subject, those of this task's subject."""
     path = folder / spec.sample / f"{split}.jsonl"
     if not path.is_file():
         if split == config.get("test_split", config.get("validation_split")):
-            raise MissingData(f"{config['task']}: no sample ships for it ({path.name} is not in {path.parent.name}/)")
+            raise MissingData(
+                f"{config['task']}: no sample ships for it, "
+                f"{path.name} is not in {path.parent.name}/"
+            )
         return []
     name = config.get("dataset_name")
     rows = [row for row in read_jsonl(path) if row.get("subject", name) == name]
@@ -114,13 +137,20 @@ def _sample_rows(config: dict[str, Any], spec: TcbSpec, folder: Path, split: str
     return rows
 
 
-def _local_rows(config: dict[str, Any], spec: TcbSpec, folder: Path, split: str) -> list[dict[str, Any]]:
+def _local_rows(
+    config: dict[str, Any], spec: TcbSpec, folder: Path, split: str
+) -> list[dict[str, Any]]:
     """Rows of a local folder, in the layout that the task's ``tcb: {local: ...}`` describes."""
     if not folder.is_dir():
-        raise DataError(f"--data {folder}: no such folder; give hub, sample, or a folder with the data sets")
+        raise DataError(
+            f"--data {folder}: no such folder; give hub, sample, or a folder with the data sets"
+        )
     local = spec.local
     if not local:
-        raise MissingData(f"{config['task']}: its YAML has no `tcb: {{local: ...}}`, so --data DIR cannot serve it")
+        raise MissingData(
+            f"{config['task']}: its YAML has no `tcb: {{local: ...}}`, "
+            "so --data DIR cannot serve it"
+        )
     name = local.get("splits", {}).get(split, split)
     path = folder / local["files"].format(split=name, config=config.get("dataset_name"))
     if not path.is_file():
@@ -138,7 +168,12 @@ def _mmlu_csv(row: dict[str, Any], config: dict[str, Any], where: str) -> dict[s
     if answer < 0:
         raise DataError(f"{where}: answer {row['answer']!r} is not one of A, B, C, D")
     choices = [row[letter] for letter in "ABCD"]
-    return {"question": row["question"], "subject": config.get("dataset_name"), "choices": choices, "answer": answer}
+    return {
+        "question": row["question"],
+        "subject": config.get("dataset_name"),
+        "choices": choices,
+        "answer": answer,
+    }
 
 
 _ADAPTERS: dict[str, Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]] = {
@@ -154,11 +189,19 @@ def _with_ids(dataset: Dataset, config: dict[str, Any], spec: TcbSpec, split: st
     has_id = "id" in dataset.column_names
     template = spec.doc_id or ("{id}" if has_id else "{row}")
     if "{id}" in template and not has_id:
-        raise DataError(f"{config['task']}: doc_id uses {{id}} but the data has no column 'id' ({dataset.column_names})")
+        raise DataError(
+            f"{config['task']}: doc_id uses {{id}} but the data has no column 'id', "
+            f"only {', '.join(dataset.column_names)}"
+        )
     own = dataset["id"] if has_id else range(len(dataset))
     name = config.get("dataset_name") or ""
-    ids = [template.format(config=name, split=split, row=i, id=value) for i, value in enumerate(own)]
+    ids = [
+        template.format(config=name, split=split, row=i, id=value) for i, value in enumerate(own)
+    ]
     if len(set(ids)) != len(ids):
         twice = next(i for i in ids if ids.count(i) > 1)
-        raise DataError(f"{config['task']}: document id {twice!r} occurs twice in split {split!r}; ids must be unique")
+        raise DataError(
+            f"{config['task']}: document id {twice!r} occurs twice in split {split!r}; "
+            "ids must be unique"
+        )
     return dataset.add_column(ID_COLUMN, ids)

@@ -1,7 +1,7 @@
-"""A language model wrapped round another: asks the store first, sends the rest, keeps each answer at once.
+"""A language model wrapped round another: asks the store first, sends the rest, keeps each answer.
 
 ``DurableLM`` drives a real engine during a run; ``ReplayLM`` answers from the store alone, which is
-how ``score`` works without a model. Both speak lm-eval's protocol, so ``evaluate`` sees no difference.
+how ``score`` works without a model. Both speak lm-eval's protocol: ``evaluate`` sees no difference.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ class _ByKind(LM):  # type: ignore[misc]
         answers = self._ask(kind, requests)
         lost = [answer.reason for answer in answers if isinstance(answer, Failure)]
         if lost:  # lm-eval's own tasks cannot score a partial run
-            raise StoreError(f"{len(lost)} of {len(answers)} {kind} requests have no answer: {lost[0]}")
+            raise StoreError(
+                f"{len(lost)} of {len(answers)} {kind} requests have no answer: {lost[0]}"
+            )
         return [tuple(a.value) if isinstance(a.value, list) else a.value for a in answers]
 
     def _ask(self, kind: str, requests: list[Instance]) -> list[Any]:
@@ -87,10 +89,12 @@ class _ByKind(LM):  # type: ignore[misc]
 
 
 class DurableLM(_ByKind):
-    """The engine ``inner`` behind a store: only what the store lacks is sent, each answer kept at once."""
+    """The engine ``inner`` behind a store: only what it lacks is sent, each answer kept at once."""
 
-    def __init__(self, inner: Any, store: Store, manifest: int, seed: int, report: Report | None = None) -> None:
-        """``seed`` is the run's; a sampled request's own is a hash of it, the task, document and repeat."""
+    def __init__(
+        self, inner: Any, store: Store, manifest: int, seed: int, report: Report | None = None
+    ) -> None:
+        """``seed`` is the run's; a request's own is a hash of it, the task, document and repeat."""
         super().__init__()
         self.inner, self.store, self.manifest, self.seed = inner, store, manifest, seed
         self.report = report or (lambda done, total: None)
@@ -102,19 +106,29 @@ class DurableLM(_ByKind):
         """The inner model's, for lm-eval."""
         return str(self.inner.tokenizer_name)
 
-    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+    def apply_chat_template(
+        self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True
+    ) -> str:
         """The inner model's chat template."""
-        return str(self.inner.apply_chat_template(chat_history, add_generation_prompt=add_generation_prompt))
+        return str(
+            self.inner.apply_chat_template(
+                chat_history, add_generation_prompt=add_generation_prompt
+            )
+        )
 
     def _ask(self, kind: str, requests: list[Instance]) -> list[Response]:
         asks = [self._ask_of(kind, request, repeat) for request, repeat in _numbered(requests)]
         keys = [ask.key for ask in asks]
-        self.store.plan(self.manifest, [(*ask.sample, key) for ask, key in zip(asks, keys, strict=True)])
+        self.store.plan(
+            self.manifest, [(*ask.sample, key) for ask, key in zip(asks, keys, strict=True)]
+        )
         known = self.store.answered(keys)
         missing = {key: ask for key, ask in zip(keys, asks, strict=True) if key not in known}
         self.reused += len(set(keys)) - len(missing)
         copies = {key: self._first(ask) for key, ask in missing.items() if self._is_copy(ask)}
-        self._send(kind, {key: ask for key, ask in missing.items() if key not in copies}, len(set(keys)))
+        self._send(
+            kind, {key: ask for key, ask in missing.items() if key not in copies}, len(set(keys))
+        )
         for key, first in copies.items():
             self._copy(key, missing[key], first)
         return [self.store.get(key) or Failure(NOT_ANSWERED) for key in keys]
@@ -163,15 +177,19 @@ class DurableLM(_ByKind):
             done += 1
             self.report(done, total)
 
-        instances = [Instance(kind, {}, ask.arguments, 0, (ask.sample[0], 0, 1)) for _, ask in order]
+        instances = [
+            Instance(kind, {}, ask.arguments, 0, (ask.sample[0], 0, 1)) for _, ask in order
+        ]
         if kind in OUR_KINDS:
             getattr(self.inner, kind)(instances, on_response=keep)
         else:
             _send_plain(self.inner, kind, instances, keep)
 
 
-def _send_plain(inner: Any, kind: str, instances: list[Instance], keep: Callable[[int, Response], None]) -> None:
-    """lm-eval's own methods report through their cache hook; what they did not report comes at the end."""
+def _send_plain(
+    inner: Any, kind: str, instances: list[Instance], keep: Callable[[int, Response], None]
+) -> None:
+    """lm-eval's own methods report through their cache hook; what is left comes at the end."""
     waiting: dict[str, list[int]] = defaultdict(list)
     for index, instance in enumerate(instances):
         waiting[_plain_key(instance.args)].append(index)

@@ -34,7 +34,7 @@ class UnknownName(UsageError):
     """A name nobody knows, with the nearest known ones."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
-        """``kind`` is what was looked for ("task"), ``hint`` the command that lists what there is."""
+        """``kind`` is what was looked for ("task"), ``hint`` the command that lists them."""
         names = sorted(set(known))
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         guess = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

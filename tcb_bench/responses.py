@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 Row = dict[str, float]
-"""Stability quantities of one position (science names -> numbers, delta for epsilon = 1; may hold inf or nan)."""
+"""Stability of one position: quantity -> number, delta for epsilon = 1; may hold inf or nan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """An answer of one of lm-eval's own request types (a text, or log-likelihood and greedy flag)."""
+    """An answer to one of lm-eval's own request types: a text, or [log-likelihood, is greedy]."""
 
     kind: ClassVar[str] = "plain"
     value: Any

@@ -1,4 +1,4 @@
-"""The result of a run: lm-eval's shape, a ``tcb_bench`` block, sample rows; strict JSON, atomic files."""
+"""Entries of a result, its signature and hashes, and its files: strict JSON, written atomically."""
 
 from __future__ import annotations
 
@@ -13,14 +13,30 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tcb_bench.aggregate import Document, accuracy_macro, aggregate, as_record, flatten, higher_is_better
+from tcb_bench.aggregate import (
+    Document,
+    accuracy_macro,
+    aggregate,
+    as_record,
+    flatten,
+    higher_is_better,
+)
 from tcb_bench.metrics.answers import EXTRACTION_VERSION
 from tcb_bench.metrics.delta_tcb import METRIC_VERSION
 from tcb_bench.scoring import states
 from tcb_bench.version import __version__
 
 SCHEMA_VERSION = 1
-PACKAGES = ("tcb-bench", "lm_eval", "torch", "transformers", "tokenizers", "datasets", "numpy", "gguf")
+PACKAGES = (
+    "tcb-bench",
+    "lm_eval",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "datasets",
+    "numpy",
+    "gguf",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,16 +47,23 @@ class TaskResult:
         name: the task's or group's name; ``version`` is the YAML's.
         cells: condition id -> samples; a task without a sweep has the one id "".
         axes: condition id -> axis values.
+        signature_parts: every setting that can change a number, in order.
+        config: the YAML as it was understood; ``n_shot`` the examples in each prompt.
+        temperature_effective: true, false, remapped or unknown, of this model.
+        facts: what stands in the ``tcb_bench`` block as it is: data, epsilon, weight_radius, ...
         members: for a group, the names of its tasks with their samples (``acc_macro``).
-        facts: what else the result says of it: signature parts, data, usage, n-shot, config.
     """
 
     name: str
     version: Any
     cells: Mapping[str, Sequence[Document]]
     axes: Mapping[str, Mapping[str, Any]]
+    signature_parts: Mapping[str, Any]
+    config: Mapping[str, Any]
+    n_shot: int
+    temperature_effective: Any
+    facts: Mapping[str, Any]
     members: Mapping[str, Sequence[Document]] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def documents(self) -> list[Document]:
@@ -49,12 +72,14 @@ class TaskResult:
 
 
 def lm_eval_entry(task: TaskResult, seed: int) -> dict[str, Any]:
-    """``results[task]``: aggregates over the task's conditions under lm-eval's ``name,filter`` keys."""
+    """``results[task]``: aggregates over all its conditions, under ``name,filter`` keys."""
     entry: dict[str, Any] = {"alias": task.name, "sample_len": len(task.documents)}
     for name, completed in (("none", False), ("completed", True)):
         metrics = aggregate(task.documents, completed=completed, seed=seed)
         if task.members:
-            metrics["acc_macro"] = accuracy_macro(task.members.values(), completed=completed, seed=seed)
+            metrics["acc_macro"] = accuracy_macro(
+                task.members.values(), completed=completed, seed=seed
+            )
         entry |= flatten(metrics, name)
     return entry
 
@@ -63,7 +88,7 @@ def block_entry(task: TaskResult, seed: int) -> dict[str, Any]:
     """``tcb_bench.tasks[task]``: signature, data, counts, and each condition with its metrics."""
     return {
         **task.facts,
-        "signature": signature(task.facts["signature_parts"]),
+        "signature": signature(task.signature_parts),
         "counts": states([row for doc in task.documents for row in doc["rows"]]),
         "usage": usage(task.documents),
         "conditions": {cell: _condition(task, cell, seed) for cell in task.cells},
@@ -76,7 +101,7 @@ def _condition(task: TaskResult, cell: str, seed: int) -> dict[str, Any]:
     completed = aggregate(documents, completed=True, seed=seed)
     return {
         "axes": dict(task.axes.get(cell, {})),
-        "temperature_effective": task.facts["temperature_effective"],
+        "temperature_effective": task.temperature_effective,
         "counts": states([row for doc in documents for row in doc["rows"]]),
         "metrics": {name: as_record(interval) for name, interval in metrics.items()},
         "metrics_completed": {name: as_record(interval) for name, interval in completed.items()},
@@ -86,7 +111,10 @@ def _condition(task: TaskResult, cell: str, seed: int) -> dict[str, Any]:
 def usage(documents: Iterable[Document]) -> dict[str, int]:
     """Prompt and completion tokens of all responses (a reused repeat is counted once)."""
     rows = [row for doc in documents for row in doc["rows"] if not row.get("reused_from")]
-    return {name: sum(row.get(name) or 0 for row in rows) for name in ("prompt_tokens", "completion_tokens")}
+    return {
+        name: sum(row.get(name) or 0 for row in rows)
+        for name in ("prompt_tokens", "completion_tokens")
+    }
 
 
 def signature(parts: Mapping[str, Any]) -> str:
@@ -103,7 +131,10 @@ def digest(value: object) -> str:
 
 def environment() -> dict[str, str]:
     """Versions of everything that computes, and the platform; no host or user name."""
-    found = {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
+    found = {
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+    }
     for package in PACKAGES:
         try:
             found[package] = metadata.version(package)
@@ -126,12 +157,16 @@ def stamp(seconds: float) -> str:
 
 def write_json(path: Path, value: object) -> None:
     """Strict JSON (no NaN, no Infinity), written beside and then moved into place."""
-    _replace(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n")
+    _replace(
+        path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+    )
 
 
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """One strict JSON object per line, in one atomic step."""
-    _replace(path, "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows))
+    _replace(
+        path, "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+    )
 
 
 def _replace(path: Path, text: str) -> None:

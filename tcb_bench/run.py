@@ -26,7 +26,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A finished run or scoring: the result, where it lies, and whether all requests have answers."""
+    """A finished run or scoring: the result, its files, and how many responses are errors."""
 
     result: dict[str, Any]
     path: Path
@@ -42,14 +42,18 @@ class Outcome:
 def run(config: RunConfig, report: Report | None = None, say: Say = lambda line: None) -> Outcome:
     """Measures ``config.model`` on ``config.tasks``; started again it continues where it stopped.
 
-    Cheap checks come first: names, data and the folder before the model, the model before inference.
+    Cheap checks come first: folder, names and data before the model, the model before inference.
 
     Raises:
         TcbBenchError: one of its children, with one line for the user.
         KeyboardInterrupt: passed on; every finished response is in the store by then.
     """
     spec = resolve(
-        config.model, config.model_args, device=config.device, dtype=config.dtype, batch_size=config.batch_size
+        config.model,
+        config.model_args,
+        device=config.device,
+        dtype=config.dtype,
+        batch_size=config.batch_size,
     )
     folder = config.output_path / spec.folder
     with Store(folder, fresh=config.fresh) as store, quiet():
@@ -60,7 +64,12 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
         lm = load(spec)
         _claim(store, lm.identity)
         _set_model_sampling(loaded, lm)
-        settings = {**config.settings(), "label": spec.label, "model_info": lm.info, "data_sha256": data_digests(loaded)}
+        settings = {
+            **config.settings(),
+            "label": spec.label,
+            "model_info": lm.info,
+            "data_sha256": data_digests(loaded),
+        }
         manifest = store.begin(settings)
         durable = DurableLM(lm, store, manifest, config.options.seed, report)
         evaluated = _evaluate(durable, loaded, config)
@@ -99,7 +108,8 @@ def _claim(store: Store, identity: dict[str, Any]) -> None:
         store.set_meta("model", mine)
     elif owner != mine:
         raise StoreError(
-            f"{store.folder}: holds responses of {json.loads(owner)['model']}, not of {identity['model']}; "
+            f"{store.folder}: holds responses of {json.loads(owner)['model']}, "
+            f"not of {identity['model']}; "
             "use another --output_path, or --fresh to start anew"
         )
 
@@ -115,7 +125,10 @@ def _set_model_sampling(loaded: Loaded, lm: Any) -> None:
 def _check_same_data(loaded: Loaded, expected: dict[str, str]) -> None:
     for name, found in data_digests(loaded).items():
         if name in expected and expected[name] != found:
-            raise DataError(f"{name}: the documents are not those of the run (sha256 {found[:12]}, was {expected[name][:12]})")
+            raise DataError(
+                f"{name}: the documents are not those of the run "
+                f"(sha256 {found[:12]}, was {expected[name][:12]})"
+            )
 
 
 def _evaluate(lm: Any, loaded: Loaded, config: RunConfig | None) -> dict[str, Any]:
@@ -143,5 +156,10 @@ def _write(store: Store, manifest: int, loaded: Loaded, evaluated: dict[str, Any
         write_jsonl(sample_paths[-1], rows)
     path = store.folder / f"results_{name}.json"
     write_json(path, {**result, "date": now})
-    n_errors = sum(row["state"] == "error" for rows in samples.values() for s in rows for row in s.get("rows", []))
+    n_errors = sum(
+        row["state"] == "error"
+        for rows in samples.values()
+        for s in rows
+        for row in s.get("rows", [])
+    )
     return Outcome(result, path, sample_paths, n_errors)

@@ -1,4 +1,4 @@
-"""From one stored response to one sample row: state, accuracy, and the stability where it counts."""
+"""From one stored response to one row: state, accuracy, and the stability where it counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def score(response: Response, target: Any, spec: TcbSpec) -> dict[str, Any]:
         spec: the task's ``tcb`` mapping (epsilon, answer, position).
 
     Returns:
-        ``state`` (scored, truncated, empty, filtered, error or unscored), ``acc`` (1.0, 0.0 or None),
+        ``state`` (scored, truncated, empty, filtered, error, unscored), ``acc`` (1.0, 0.0, None),
         ``answer``, ``reason`` (why something is null, else None) and ``stability``: quantity ->
         value with None where it cannot be given. Nothing that failed on our side becomes a 0.
     """
@@ -83,7 +83,9 @@ def _judge(text: str, target: Any, spec: TcbSpec) -> tuple[str | None, float]:
     return answer, float(answer == str(target).strip())
 
 
-def _critical_stability(response: Generation, spec: TcbSpec) -> tuple[dict[str, float | None], str | None]:
+def _critical_stability(
+    response: Generation, spec: TcbSpec
+) -> tuple[dict[str, float | None], str | None]:
     """Quantities at the critical token by today's rule, or why there are none."""
     if spec.position is None:
         return {}, None
@@ -93,10 +95,13 @@ def _critical_stability(response: Generation, spec: TcbSpec) -> tuple[dict[str, 
     if token not in response.positions:
         return {}, (
             f"the critical position is token {token} by {rule_version(spec.position)}, but "
-            f"{response.rule} kept {response.positions or 'none'}; run again, or keep the whole trace with --trace"
+            f"{response.rule} kept {response.positions or 'none'}; "
+            "run again, or keep the whole trace with --trace"
         )
     at = response.positions.index(token)
-    values, reason = _finite({name: column[at] for name, column in response.stability.items()}, spec.epsilon)
+    values, reason = _finite(
+        {name: column[at] for name, column in response.stability.items()}, spec.epsilon
+    )
     values["critical_token"] = token
     return values, reason
 

@@ -49,7 +49,9 @@ def limit_size(limit: float | None, available: int) -> int | None:
     if limit is None:
         return None
     if not math.isfinite(limit) or limit <= 0:
-        raise UsageError(f"--limit {limit:g} takes no document; give a number >= 1 or a share in (0, 1)")
+        raise UsageError(
+            f"--limit {limit:g} takes no document; give a number >= 1 or a share in (0, 1)"
+        )
     if limit < 1:
         return math.ceil(limit * available)
     if limit != int(limit):

@@ -58,7 +58,7 @@ class Store:
     """All responses of one run folder. One writer at a time; every ``put`` is durable on return."""
 
     def __init__(self, folder: Path, *, fresh: bool = False, create: bool = True) -> None:
-        """Opens (or with ``create`` makes) the store of ``folder``; ``fresh`` moves an old one away.
+        """Opens (or with ``create`` makes) the store; ``fresh`` moves an old one aside.
 
         Raises:
             StoreError: not writable, full, locked by another run, damaged, or no store there.
@@ -66,14 +66,19 @@ class Store:
         self.folder = folder
         self.path = folder / STORE_FILE
         if not create and not self.path.is_file():
-            raise StoreError(f"{folder}: no {STORE_FILE} here; give the folder of a run, e.g. runs/demo")
+            raise StoreError(
+                f"{folder}: no {STORE_FILE} here; give the folder of a run, e.g. runs/demo"
+            )
         if create:
             _check_writable(folder)
         self._lock = FileLock(folder / "run.lock")
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
-            raise StoreError(f"{folder}: another tcb-bench is writing here; wait for it or use another --output_path") from None
+            raise StoreError(
+                f"{folder}: another tcb-bench is writing here; "
+                "wait for it or use another --output_path"
+            ) from None
         except OSError as error:
             raise StoreError(f"{folder}: cannot lock the run folder: {error.strerror}") from None
         if fresh:
@@ -92,7 +97,8 @@ class Store:
         version = self.meta("store_version") or str(STORE_VERSION)
         if version != str(STORE_VERSION):
             raise StoreError(
-                f"{self.path}: written by store version {version}, this is {STORE_VERSION}; use --fresh"
+                f"{self.path}: written by store version {version}, "
+                f"this is {STORE_VERSION}; use --fresh"
             )
         self.set_meta("store_version", version)
 
@@ -117,10 +123,15 @@ class Store:
             yield
         except sqlite3.OperationalError as error:
             self.close()
-            raise StoreError(f"{self.path}: cannot be written: {error}; free space or use another --output_path") from error
+            raise StoreError(
+                f"{self.path}: cannot be written: {error}; free space or use another --output_path"
+            ) from error
         except sqlite3.DatabaseError as error:
             self.close()
-            raise StoreError(f"{self.path}: damaged ({error}); move it away, or --fresh starts anew and keeps it aside") from error
+            raise StoreError(
+                f"{self.path}: damaged ({error}); move it away, "
+                "or --fresh starts anew and keeps it aside"
+            ) from error
         except StoreError:
             self.close()
             raise
@@ -143,7 +154,9 @@ class Store:
         with self._translated():
             self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
 
-    def put(self, key: str, request: dict[str, Any], response: Response, reused_from: str | None = None) -> None:
+    def put(
+        self, key: str, request: dict[str, Any], response: Response, reused_from: str | None = None
+    ) -> None:
         """Commits one response; an earlier one under the same key (a failure, say) is replaced."""
         state = response.state if isinstance(response, Failure) else "answered"
         row = (key, state, _pack(request), _pack(to_record(response)), reused_from, time.time())
@@ -153,7 +166,9 @@ class Store:
     def get(self, key: str) -> Response | None:
         """The response under ``key``, or None."""
         with self._translated():
-            row = self._db.execute("SELECT response FROM responses WHERE key = ?", (key,)).fetchone()
+            row = self._db.execute(
+                "SELECT response FROM responses WHERE key = ?", (key,)
+            ).fetchone()
         return from_record(_unpack(row[0])) if row else None
 
     def request(self, key: str) -> dict[str, Any] | None:
@@ -169,12 +184,16 @@ class Store:
     def answered(self, keys: Iterable[str]) -> set[str]:
         """Those of ``keys`` that have an answer (failures of state ``error`` have not)."""
         with self._translated():
-            have = {k for (k,) in self._db.execute("SELECT key FROM responses WHERE state != 'error'")}
+            have = {
+                k for (k,) in self._db.execute("SELECT key FROM responses WHERE state != 'error'")
+            }
         return have.intersection(keys)
 
     def count(self) -> int:
         """Number of stored responses, failures left out."""
-        return int(self._db.execute("SELECT count(*) FROM responses WHERE state != 'error'").fetchone()[0])
+        return int(
+            self._db.execute("SELECT count(*) FROM responses WHERE state != 'error'").fetchone()[0]
+        )
 
     def begin(self, settings: dict[str, Any]) -> int:
         """Starts a manifest and returns its id."""
@@ -211,14 +230,20 @@ class Store:
         """
         where, args = ("WHERE id = ?", (number,)) if number else ("ORDER BY id DESC LIMIT 1", ())
         with self._translated():
-            row = self._db.execute(f"SELECT id, created_s, settings, finished_s FROM manifests {where}", args).fetchone()
+            row = self._db.execute(
+                f"SELECT id, created_s, settings, finished_s FROM manifests {where}", args
+            ).fetchone()
         if row is None:
-            raise StoreError(f"{self.folder}: no finished plan in this run; start it with tcb-bench run")
+            raise StoreError(
+                f"{self.folder}: no finished plan in this run; start it with tcb-bench run"
+            )
         return Manifest(row[0], row[1], json.loads(row[2]), row[3])
 
     def keys(self, manifest: int) -> dict[tuple[str, str, int, int], str]:
         """(task, document, idx, repeat) -> key, for every sample of the manifest."""
-        rows = self._db.execute("SELECT task, document, idx, repeat, key FROM samples WHERE manifest = ?", (manifest,))
+        rows = self._db.execute(
+            "SELECT task, document, idx, repeat, key FROM samples WHERE manifest = ?", (manifest,)
+        )
         return {(task, document, idx, repeat): key for task, document, idx, repeat, key in rows}
 
 
@@ -230,7 +255,9 @@ def _unpack(blob: bytes) -> dict[str, Any]:
     try:
         value: dict[str, Any] = json.loads(zlib.decompress(blob))
     except (zlib.error, ValueError) as error:
-        raise StoreError(f"a stored response cannot be read ({error}); the store is damaged, use --fresh") from None
+        raise StoreError(
+            f"a stored response cannot be read ({error}); the store is damaged, use --fresh"
+        ) from None
     return value
 
 
@@ -244,7 +271,9 @@ def _check_writable(folder: Path) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise StoreError(f"{folder}: cannot write there: {error.strerror or error}; choose another --output_path") from None
+        raise StoreError(
+            f"{folder}: cannot write there: {error.strerror or error}; choose another --output_path"
+        ) from None
     finally:
         with contextlib.suppress(OSError):
             probe.unlink(missing_ok=True)

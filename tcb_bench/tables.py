@@ -1,4 +1,4 @@
-"""What a person sees while and after a run: a progress bar on stderr, a table that fits a terminal."""
+"""What a person sees of a run: a progress bar on stderr, then tables that fit a terminal."""
 
 from __future__ import annotations
 
@@ -69,13 +69,18 @@ class Progress:
         """The bar itself."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Stops drawing."""
         self.stop()
 
 
 def result_table(result: Mapping[str, Any]) -> Iterator[Any]:
-    """Tables of the groups and of tasks outside any group, each with its counts and signature line."""
+    """Tables of groups and of tasks outside a group, each with its counts and signature."""
     block = result["tcb_bench"]["tasks"]
     in_groups = {leaf for leaves in result["group_subtasks"].values() for leaf in leaves}
     for name, entry in result["results"].items():
@@ -87,7 +92,9 @@ def result_table(result: Mapping[str, Any]) -> Iterator[Any]:
         yield _table(name, entry, block[name]["counts"])
         yield Padding(Text(block[name]["signature"], style="dim"), (0, 0, 1, 1))
     if result["tcb_bench"]["missing"]:
-        yield Text(f"partial: {len(result['tcb_bench']['missing'])} tasks had no data and were left out")
+        yield Text(
+            f"partial: {len(result['tcb_bench']['missing'])} tasks had no data and were left out"
+        )
 
 
 def _table(name: str, entry: Mapping[str, Any], counts: Mapping[str, int]) -> Table:
@@ -104,13 +111,19 @@ def _table(name: str, entry: Mapping[str, Any], counts: Mapping[str, int]) -> Ta
 
 def _cells(entry: Mapping[str, Any], key: str, form: str) -> tuple[str, str, str]:
     value, low, high = (entry.get(f"{key}{part},none") for part in ("", "_ci_low", "_ci_high"))
-    interval = f"{form.format(low)} .. {form.format(high)}" if low is not None and high is not None else "-"
+    interval = (
+        f"{form.format(low)} .. {form.format(high)}"
+        if low is not None and high is not None
+        else "-"
+    )
     return str(entry[f"{key}_n,none"]), "null" if value is None else form.format(value), interval
 
 
 def _stock_table(name: str, entry: Mapping[str, Any]) -> Table:
     """A task of lm-eval's own kind: its metrics as lm-eval computed them."""
-    table = Table(title=f"{name}   (lm-eval's own task, n = {entry.get('sample_len')})", title_justify="left")
+    table = Table(
+        title=f"{name}   (lm-eval's own task, n = {entry.get('sample_len')})", title_justify="left"
+    )
     table.add_column("metric")
     table.add_column("value", justify="right")
     for key, value in entry.items():

@@ -50,13 +50,19 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         self.folder = source.parent
         self.base_name: str = config["task"]
         self.own = {key: config.pop(key) for key in OWN_KEYS if key in config}
-        if source.is_file():  # lm-eval merges includes shallowly: `tcb: {epsilon: 2}` alone would lose the rest
+        if (
+            source.is_file()
+        ):  # lm-eval merges includes shallowly: `tcb: {epsilon: 2}` alone would lose the rest
             self.own["tcb"] = read_strict(source).config["tcb"]
         self.spec: TcbSpec = tcb_spec({**config, **self.own}, self.base_name)
-        self.model_sampling: dict[str, Any] = {}  # set by the run where sampling_defaults is `model`
+        self.model_sampling: dict[
+            str, Any
+        ] = {}  # set by the run where sampling_defaults is `model`
         self._selected: Dataset | None = None
         config |= {"metadata": metadata, "output_type": "generate_until"}
-        config.setdefault("metric_list", [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}])
+        config.setdefault(
+            "metric_list", [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}]
+        )
         config["process_results"] = None
         config.setdefault("generation_kwargs", {"until": []})
         if self.options.num_fewshot is not None:
@@ -67,8 +73,14 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **_: Any) -> None:
         """Loads the documents once; conditions of a sweep share them through ``share_data``."""
-        config = {**self.config.to_dict(keep_callable=True), **self.own, "dataset_kwargs": dataset_kwargs}
-        self.dataset: DatasetDict = load_documents(config, self.spec, self.options.data, self.folder)
+        config = {
+            **self.config.to_dict(keep_callable=True),
+            **self.own,
+            "dataset_kwargs": dataset_kwargs,
+        }
+        self.dataset: DatasetDict = load_documents(
+            config, self.spec, self.options.data, self.folder
+        )
 
     @property
     def eval_docs(self) -> Dataset:
@@ -76,18 +88,25 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         if self._selected is None:
             split = self.config.test_split or self.config.validation_split
             if split not in self.dataset:
-                raise DataError(f"{self.base_name}: the data has no split {split!r}, only {sorted(self.dataset)}")
+                raise DataError(
+                    f"{self.base_name}: the data has no split {split!r}, "
+                    f"only {sorted(self.dataset)}"
+                )
             everything = super().eval_docs
             self._selected = self._select(everything)
         return self._selected
 
     def _select(self, documents: Dataset) -> Dataset:
         if len(documents) == 0:
-            raise DataError(f"{self.base_name}: no documents left to ask (process_docs dropped all)")
+            raise DataError(
+                f"{self.base_name}: no documents left to ask (process_docs dropped all)"
+            )
         seed = self.options.seed
         drawn = documents.select(draw(documents[ID_COLUMN], self.spec.draw, seed))
         self.available = len(drawn)
-        return drawn.select(draw(drawn[ID_COLUMN], limit_size(self.options.limit, len(drawn)), seed))
+        return drawn.select(
+            draw(drawn[ID_COLUMN], limit_size(self.options.limit, len(drawn)), seed)
+        )
 
     def fewshot_docs(self) -> Any:
         """The fixed shots beside the YAML where it names some, else lm-eval's few-shot split."""
@@ -102,15 +121,17 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         wanted = self.config.num_fewshot or 0
         pool = len(self.sampler.df) if wanted else 0
         if wanted > pool:
-            raise UsageError(f"{self.base_name}: {wanted} shots asked for (num_fewshot), the pool has {pool}")
+            raise UsageError(
+                f"{self.base_name}: {wanted} shots asked for (num_fewshot), the pool has {pool}"
+            )
 
     def fewshot_context(self, doc: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """The prompt; shots are seeded by (seed, task, document), so order of asking is no matter."""
+        """The prompt; shots are seeded by (seed, task, document), whatever was asked before."""
         self.sampler.set_rnd(stable_hash(self.options.seed, self.base_name, doc[ID_COLUMN]))
         return super().fewshot_context(doc, *args, **kwargs)
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> Instance:
-        """One request per document: the prompt with its choices, or with every sampling parameter."""
+        """One request: the prompt with its choices, or with every sampling parameter."""
         has_chat = kwargs.pop("apply_chat_template", False)
         kwargs.pop("chat_template", None)
         if self.spec.request == "next_token":
@@ -156,7 +177,9 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         if self.spec.answer == "choice" and isinstance(gold, str):
             choices = self.doc_to_choice(doc)
             if gold not in choices:
-                raise DataError(f"{self.base_name}: {doc[ID_COLUMN]}: answer {gold!r} is none of {choices}")
+                raise DataError(
+                    f"{self.base_name}: {doc[ID_COLUMN]}: answer {gold!r} is none of {choices}"
+                )
             return choices.index(gold)
         return gold
 

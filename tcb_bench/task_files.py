@@ -13,7 +13,6 @@ from tcb_bench.strict_yaml import Parsed, nearest, wrong
 from tcb_bench.task_yaml import Kind, TaskYaml, TcbSpec, read_strict, sweep_axes, tcb_spec
 
 __all__ = [
-    "TASKS_DIR",
     "TaskFile",
     "TaskYaml",
     "TcbSpec",
@@ -21,11 +20,9 @@ __all__ = [
     "expand",
     "read_strict",
     "sweep_axes",
+    "tasks_folder",
     "tcb_spec",
 ]
-
-TASKS_DIR = Path(str(files("tcb_bench.tasks")))
-"""The folder of the tasks that ship; lm-eval gets it as an include path."""
 
 _IGNORED_FOLDERS = {"__pycache__", ".ipynb_checkpoints"}  # as lm-eval does
 
@@ -41,6 +38,11 @@ class TaskFile:
     description: str  # metadata.description, or empty
     request: str | None  # tcb.request of a task of our class
     version: int | float | str | None  # metadata.version
+
+
+def tasks_folder() -> Path:
+    """The folder of the tasks that ship; lm-eval gets it as an include path."""
+    return Path(str(files("tcb_bench.tasks")))
 
 
 def catalogue(include_paths: Sequence[Path] = ()) -> dict[str, TaskFile]:
@@ -59,7 +61,7 @@ def catalogue(include_paths: Sequence[Path] = ()) -> dict[str, TaskFile]:
     found: dict[str, TaskFile] = {}
     sources: dict[str, TaskYaml] = {}
     cache: dict[Path, Parsed] = {}
-    for path in _task_paths([TASKS_DIR, *include_paths]):
+    for path in _task_paths([tasks_folder(), *include_paths]):
         yaml = read_strict(path, cache)
         entry = _entry(yaml)
         if entry.name in found:

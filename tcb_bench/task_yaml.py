@@ -139,7 +139,11 @@ def _check_task(merged: Merged, path: Path) -> None:
         found = f"repeats is {config['repeats']!r}"
         raise wrong(merged.at("repeats"), found, "expected a whole number >= 1")
     _check_data(merged)
-    metadata = config.get("metadata")
+    _check_version(merged)
+
+
+def _check_version(merged: Merged) -> None:
+    metadata = merged.config.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("version"), int | float | str):
         expected = "expected `metadata: {version: 1}` (results name the version of their task)"
         raise wrong(merged.at("metadata.version"), "there is no metadata.version", expected)

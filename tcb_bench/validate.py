@@ -14,8 +14,8 @@ from tcb_bench.config import TaskOptions
 from tcb_bench.data import ID_COLUMN
 from tcb_bench.errors import UsageError
 from tcb_bench.load_tasks import load_tasks, quiet
-from tcb_bench.scoring import score
 from tcb_bench.responses import Generation
+from tcb_bench.scoring import score
 from tcb_bench.task_files import catalogue, expand, read_strict
 
 
@@ -37,7 +37,10 @@ def validate(target: str, options: TaskOptions, include: Sequence[Path] = ()) ->
         if not path.is_file():
             raise UsageError(f"{path}: no such file; give a YAML file or a task's name")
         yaml = read_strict(path)
-        names, include = [yaml.config["task" if yaml.kind != "group" else "group"]], _with(include, path.parent)
+        names, include = (
+            [yaml.config["task" if yaml.kind != "group" else "group"]],
+            _with(include, path.parent),
+        )
     known = catalogue(include)
     for leaf in expand(names, known):
         for warning in read_strict(known[leaf].path).warnings:
@@ -48,29 +51,44 @@ def validate(target: str, options: TaskOptions, include: Sequence[Path] = ()) ->
             _show(console, name, task)
     for name, why in loaded.missing.items():
         console.print(f"[yellow]no data[/] {escape(name)}: {escape(why)}")
-    console.print(f"{len(loaded.tasks)} task(s) valid" + (f", {len(loaded.missing)} without data" if loaded.missing else ""))
+    console.print(
+        f"{len(loaded.tasks)} task(s) valid"
+        + (f", {len(loaded.missing)} without data" if loaded.missing else "")
+    )
     return 0
 
 
 def _with(include: Sequence[Path], folder: Path) -> list[Path]:
     from tcb_bench.task_files import tasks_folder
 
-    is_known = any(folder.resolve().is_relative_to(Path(p).resolve()) for p in [tasks_folder(), *include])
+    is_known = any(
+        folder.resolve().is_relative_to(Path(p).resolve()) for p in [tasks_folder(), *include]
+    )
     return [*include] if is_known else [*include, folder]
 
 
 def _show(console: Console, name: str, task: Any) -> None:
     doc = task.eval_docs[0]
-    prompt = task.fewshot_context(doc, num_fewshot=task.config.num_fewshot or 0, gen_prefix=task.doc_to_prefix(doc))
+    prompt = task.fewshot_context(
+        doc, num_fewshot=task.config.num_fewshot or 0, gen_prefix=task.doc_to_prefix(doc)
+    )
     request = task.construct_requests(doc, prompt, metadata=(name, 0, 1))
-    console.print(Panel(escape(str(prompt)) + _critical(request), title=escape(f"{name}: {doc.get(ID_COLUMN, 0)}")))
+    console.print(
+        Panel(
+            escape(str(prompt)) + _critical(request),
+            title=escape(f"{name}: {doc.get(ID_COLUMN, 0)}"),
+        )
+    )
     if not hasattr(task, "is_tcb_task"):
         console.print("one of lm-eval's own tasks: no stability is measured")
         return
     target = task.target(doc)
     console.print(f"documents  {len(task.eval_docs)} of {task.available}")
     console.print(f"expected   {escape(_expected(task, doc, target))}")
-    console.print(f"request    {task.spec.request}, critical point: {task.spec.position or 'none'}, epsilon {task.spec.epsilon:g}")
+    console.print(
+        f"request    {task.spec.request}, critical point: {task.spec.position or 'none'}, "
+        f"epsilon {task.spec.epsilon:g}"
+    )
     if task.spec.request != "next_token":
         console.print(f"sampling   {escape(str(task.generation()))}")
         _check_gold(task, doc, target)
@@ -96,4 +114,7 @@ def _check_gold(task: Any, doc: dict[str, Any], target: Any) -> None:
     text = str(target)
     answer = Generation(text=text, tokens=[], offsets=[], finish_reason="stop", prompt_tokens=0)
     if score(answer, target, task.spec)["acc"] != 1.0:
-        raise UsageError(f"{task.base_name}: {doc[ID_COLUMN]}: its own gold answer {text[-80:]!r} is not scored as right by answer: {task.spec.answer}")
+        raise UsageError(
+            f"{task.base_name}: {doc[ID_COLUMN]}: its own gold answer {text[-80:]!r} is not scored "
+            f"as right by answer: {task.spec.answer}"
+        )

@@ -94,19 +94,17 @@ def is_out_of_memory(error: BaseException) -> bool:
     return "out of memory" in text or "can't allocate memory" in text
 
 
-def batcher_for(batch_size: int | str, device: torch.device, bytes_per_token: int) -> Batcher:
-    """The batcher of a run: ``batch_size`` rows, or for ``auto`` what half the free memory holds.
+def auto_batcher(device: torch.device, token_bytes: int, max_rows: int | None = None) -> Batcher:
+    """The batcher of ``batch_size=auto``: what half the free memory holds.
 
     Args:
-        batch_size: a count, or ``auto``.
         device: where the model lies.
-        bytes_per_token: memory that one token of one row takes (keys, values, activations).
+        token_bytes: memory of one token of one row; see ``bytes_per_token``.
+        max_rows: at most so many rows; None = what suits the device.
     """
-    if batch_size != "auto":
-        return Batcher(int(batch_size))
     low, high = TOKENS
-    tokens = int(min(high, max(low, _free_bytes(device) / 2 // max(1, bytes_per_token))))
-    return Batcher(AUTO_ROWS.get(device.type, AUTO_ROWS_GPU), tokens)
+    tokens = int(min(high, max(low, _free_bytes(device) // 2 // token_bytes)))
+    return Batcher(max_rows or AUTO_ROWS.get(device.type, AUTO_ROWS_GPU), tokens)
 
 
 def _free_bytes(device: torch.device) -> int:

@@ -81,9 +81,7 @@ class PromptEncoder:
                 found[context, choices] = self._prompt(context, choices, encoded)
         return [found[request] for request in requests]
 
-    def _prompt(
-        self, text: str, choices: tuple[str, ...], encoded: list[array[int]]
-    ) -> Prompt:
+    def _prompt(self, text: str, choices: tuple[str, ...], encoded: list[array[int]]) -> Prompt:
         context, *wholes = encoded
         if not choices:
             return Prompt(context)

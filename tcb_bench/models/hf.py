@@ -1,0 +1,120 @@
+"""Local models of the transformers library, with the stability of what they predict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from lm_eval.api.instance import Instance
+
+from tcb_bench.models.hf_answers import Job, generations, next_tokens
+from tcb_bench.models.hf_base import CheckedHFLM
+from tcb_bench.models.sampling import Sampling
+from tcb_bench.responses import Failure, Response
+
+OnResponse = Callable[[int, Response], None]
+"""Called with (index of the request, its response) as soon as that is there."""
+
+
+class HF(CheckedHFLM):
+    """A causal model of transformers: lm-eval's ``HFLM`` and the requests that measure stability.
+
+    ``next_token`` and ``generate_traced`` see the very hidden states that the output head receives.
+    lm-eval's own requests are ``HFLM``'s.
+    """
+
+    temperature_effective = "true"
+    reuses_at_zero = True
+
+    def next_token(
+        self, requests: Sequence[Instance], on_response: OnResponse | None = None
+    ) -> list[Response]:
+        """The prediction behind each prompt, with its stability.
+
+        Args:
+            requests: ``args`` = (context, choices); choices are whole continuations (``" A"``) of
+                one token each, none for the stability alone.
+            on_response: called with each response as soon as its batch is done.
+
+        Returns:
+            per request a ``NextToken``, its ``choice_logprobs`` over the whole vocabulary; or a
+            ``Failure`` where the prompt is too long or the model gave NaN.
+
+        Raises:
+            ModelError: choices are not one token each with this tokenizer.
+        """
+        prompts = self._encoder.prompts([(r.args[0], tuple(r.args[1])) for r in requests])
+        return self._answer(
+            [len(prompt.ids) for prompt in prompts],
+            [(0, len(prompt.choices)) for prompt in prompts],
+            lambda rows: next_tokens(self._engine, [prompts[i] for i in rows], self.tokenizer),
+            on_response,
+        )
+
+    def generate_traced(
+        self, requests: Sequence[Instance], on_response: OnResponse | None = None
+    ) -> list[Response]:
+        """Texts, with the stability of their critical or of all tokens.
+
+        Args:
+            requests: ``args`` = (context, gen_kwargs), the latter as in ``Sampling``.
+            on_response: called with each response as soon as its batch is done.
+
+        Returns:
+            per request a ``Generation``, or a ``Failure`` where the prompt leaves no room for a new
+            token or the model gave NaN. Where there is less room than ``max_gen_toks``, the text
+            ends there with finish reason ``length``.
+
+        Raises:
+            UsageError: a parameter is unknown, missing or out of range.
+        """
+        wanted = [Sampling.from_kwargs(request.args[1]) for request in requests]
+        prompts = self._encoder.encode([request.args[0] for request in requests])
+        jobs = [
+            Job(prompt, sampling, min(sampling.max_gen_toks, self.max_length - len(prompt)))
+            for prompt, sampling in zip(prompts, wanted, strict=True)
+        ]
+        think_end = self.think_end_token
+        return self._answer(
+            [len(prompt) for prompt in prompts],
+            [(max(1, job.room), 0) for job in jobs],
+            lambda rows: generations(
+                self._engine, [jobs[i] for i in rows], self.tokenizer, think_end
+            ),
+            on_response,
+        )
+
+    def _answer(
+        self,
+        lengths: list[int],
+        kinds: list[tuple[int, int]],
+        compute: Callable[[list[int]], Sequence[Any]],
+        on_response: OnResponse | None,
+    ) -> list[Response]:
+        """Responses in the order of the requests; ``kinds`` are (new tokens, choices) of each."""
+        found: dict[int, Response] = {}
+
+        def deliver(index: int, response: Response) -> None:
+            found[index] = response
+            if on_response is not None:
+                on_response(index, response)
+
+        fits = [i for i, n in enumerate(lengths) if n + kinds[i][0] <= self.max_length]
+        for i in sorted(set(range(len(lengths))) - set(fits)):
+            deliver(i, self._too_long(lengths[i]))
+        pads = self._engine.pads
+        keys: list[Hashable] = [(kinds[i], None if pads else lengths[i]) for i in fits]
+        self._batcher.run(
+            [lengths[i] + kinds[i][0] for i in fits],
+            keys,
+            lambda rows: compute([fits[row] for row in rows]),
+            lambda row, response: deliver(fits[row], response),
+        )
+        return [found[i] for i in range(len(lengths))]
+
+    def _too_long(self, length: int) -> Failure:
+        return Failure(
+            f"the prompt has {length} tokens and {self.name} takes {self.max_length}; nothing is "
+            "cut off in silence: use fewer or shorter examples, or a model with a longer context",
+            state="unscored",
+        )

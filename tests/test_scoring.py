@@ -1,0 +1,103 @@
+"""Scoring of single responses. Expected rows are written by hand."""
+
+import math
+
+import pytest
+
+from tcb_bench.responses import Failure, Generation, NextToken
+from tcb_bench.scoring import score, states
+from tcb_bench.task_files import tcb_spec
+
+STABILITY = {"delta_tcb": 3.0, "log10_delta_tcb": math.log10(3), "relative_delta": 0.5, "choice_mass": 0.9, "v_eff": 1.5}
+
+
+def choice_spec(**more):
+    return tcb_spec({"tcb": {"request": "next_token", **more}}, "t")
+
+
+def text_spec(**more):
+    return tcb_spec({"tcb": {"request": "generate_traced", **more}}, "t")
+
+
+def generation(text, **more):
+    """One token per character, stability 10 + index at every token asked for."""
+    positions = more.pop("positions", range(len(text)))
+    return Generation(
+        text=text,
+        tokens=list(range(len(text))),
+        offsets=[[i, i + 1] for i in range(len(text))],
+        finish_reason=more.pop("finish_reason", "stop"),
+        prompt_tokens=5,
+        positions=list(positions),
+        stability={"v_eff": [10.0 + i for i in positions]},
+        rule=more.pop("rule", "all"),
+    )
+
+
+@pytest.mark.parametrize(("gold", "acc"), [(0, 0.0), (1, 1.0), (3, 0.0)])
+def test_the_most_probable_letter_is_the_answer_and_gold_0_is_a_gold(gold, acc):
+    response = NextToken(STABILITY, [-3.0, -0.1, -5.0, -9.0], [3, 4, 5, 6], 4, " B", 9)
+    row = score(response, gold, choice_spec())
+    assert (row["state"], row["acc"], row["answer"]) == ("scored", acc, "B")
+    assert row["stability"]["answer_mass"] == 0.9
+    assert row["greedy_is_choice"] == 1.0
+
+
+def test_epsilon_scales_delta_and_nothing_else():
+    response = NextToken(STABILITY, [-1.0, -0.5], [3, 4], 9, "x", 9)
+    values = score(response, 0, choice_spec(epsilon=0.1))["stability"]
+    assert values["delta_tcb"] == pytest.approx(0.3)
+    assert values["relative_delta"] == pytest.approx(0.05)
+    assert values["log10_delta_tcb"] == pytest.approx(math.log10(0.3))
+    assert values["v_eff"] == 1.5
+
+
+def test_what_is_not_finite_is_null_with_the_reason():
+    response = NextToken({**STABILITY, "delta_tcb": math.inf}, [-1.0, -0.5], [3, 4], 9, "x", 9)
+    row = score(response, 0, choice_spec())
+    assert row["stability"]["delta_tcb"] is None
+    assert row["reason"] == "not finite: delta_tcb"
+    assert row["greedy_is_choice"] == 0.0
+
+
+def test_stability_is_taken_at_the_token_that_first_overlaps_the_number():
+    row = score(generation("is 42."), "#### 42", text_spec())
+    assert (row["acc"], row["answer"]) == (1.0, "42")
+    assert row["stability"] == {"v_eff": 13.0, "critical_token": 3}
+
+
+def test_without_a_number_acc_is_0_and_stability_is_null_with_the_reason():
+    row = score(generation("no idea"), "#### 42", text_spec())
+    assert (row["state"], row["acc"], row["answer"], row["stability"]) == ("scored", 0.0, None, {})
+    assert row["reason"] == "no number found in the answer"
+
+
+def test_a_truncated_text_is_scored_and_flagged_and_an_empty_one_is_0_and_flagged():
+    cut = score(generation("42", finish_reason="length"), "#### 42", text_spec())
+    empty = score(generation(" \n"), "#### 42", text_spec())
+    assert (cut["state"], cut["acc"]) == ("truncated", 1.0)
+    assert (empty["state"], empty["acc"]) == ("empty", 0.0)
+
+
+def test_a_failure_of_ours_is_no_zero():
+    row = score(Failure("out of memory"), "#### 42", text_spec())
+    assert (row["state"], row["acc"], row["reason"]) == ("error", None, "out of memory")
+
+
+def test_a_critical_position_that_moved_is_null_unless_the_trace_is_there():
+    kept = generation("is 42.", positions=[0], rule="final_number/0")
+    row = score(kept, "#### 42", text_spec())
+    assert row["acc"] == 1.0
+    assert row["stability"] == {}
+    assert "critical position is token 3 by final_number/1, but final_number/0 kept [0]" in row["reason"]
+
+
+def test_a_text_answer_is_compared_after_stripping():
+    spec = tcb_spec({"tcb": {"request": "generate", "answer": "exact"}}, "t")
+    assert score(generation(" Paris\n"), "Paris ", spec)["acc"] == 1.0
+    assert score(generation("paris"), "Paris", spec)["acc"] == 0.0
+
+
+def test_every_state_is_counted_also_with_zero():
+    counts = states([{"state": "scored"}, {"state": "error"}, {"state": "scored"}])
+    assert counts == {"scored": 2, "truncated": 0, "empty": 0, "filtered": 0, "error": 1, "unscored": 0}
