@@ -35,3 +35,6 @@ METRICS: dict[str, Metric] = {
     "h_norm": Metric(_LENGTH, None, "norm of the hidden state"),
 }
 """Every quantity of a result by its stem; aggregates add _median, _mean or log10_..._mean."""
+
+METRIC_VERSION = 1
+"""Raised whenever a stability quantity of the same hidden state would come out differently."""

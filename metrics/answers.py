@@ -42,8 +42,9 @@ _ORDINAL = re.compile(r"(?:st|nd|rd|th)\b")
 _EQUALS = re.compile(r"=|≈|\\approx")
 _ANY = re.compile(r"(?s:.*)")
 _PAD = rf"(?:[^\S\n]|[{_CURRENCY}%<>\\(){{}}])*+"  # no line break: "18\n- 3 left" is no term
-_UNIT = rf"(?:{_PAD}[^\W\d_]++){{0,3}}"
-_OPERATOR = re.compile(rf"(?:{_UNIT}{_PAD}(?:[-+*/x×÷·−=≈]|times|div|cdot|approx))+{_PAD}")
+_OPERATION = r"(?:[-+*/×÷·−=≈]|(?:x|times|div|cdot|approx)(?![^\W\d_]))"
+_UNITS = rf"(?:{_PAD}(?!{_OPERATION})[^\W\d_]++){{0,3}}+"  # as in "3 bags of eggs * 6"
+_OPERATOR = re.compile(rf"(?:{_UNITS}{_PAD}{_OPERATION})++{_PAD}")
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ exact flip_radius was 8 times smaller in the median. Both are given, side by sid
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,32 +34,13 @@ __all__ = [
     "weight_radius",
 ]
 
-QUANTITIES = (
-    "delta_tcb",
-    "log10_delta_tcb",
-    "v_eff",
-    "logit_margin",
-    "p_top1",
-    "p_top2",
-    "nll",
-    "flip_radius",
-    "flip_token",
-    "h_norm",
-    "relative_delta",
-    "relative_flip_radius",
-    "top1_token",
-    "choice_margin",
-    "choice_flip_radius",
-    "choice_mass",
-)
-
 
 @dataclass(frozen=True)
 class TokenStability:
     """Stability quantities of N prediction points; tensors of (N,) in float32 or float64.
 
     Attributes:
-        delta_tcb: eps / ‖J‖_F, a length in h-space, higher is more stable; inf if J = 0 or overflow.
+        delta_tcb: eps / ‖J‖_F, a length in h-space, higher is more stable; inf if J = 0.
         log10_delta_tcb: its decimal logarithm, finite wherever J is not 0.
         v_eff: 1 / Σ o_i², effective vocabulary size, from 1 to V.
         logit_margin: z_k - z_j*, top-1 less top-2, >= 0; inf where V = 1.
@@ -103,6 +85,9 @@ class TokenStability:
         """
         values = {name: getattr(self, name) for name in QUANTITIES}
         return {name: None if v is None else v[i].item() for name, v in values.items()}
+
+
+QUANTITIES = tuple(f.name for f in fields(TokenStability) if f.name != "choice_logits")
 
 
 @torch.no_grad()
@@ -171,9 +156,10 @@ def token_stability(  # noqa: PLR0913 - the head's own settings are five of them
     tokens = None if tokens is None else head.checked_ids("tokens", tokens, (n,))
     choices = None if choices is None else _choice_ids(choices, n, head)
     room = int(workspace_mib * 2**20)
-    per_row = head.size + (2 * NEAR + 8 + (0 if choices is None else 2 * choices.shape[1])) * d
+    rows_held = 2 * NEAR + 8 + (0 if choices is None else 2 * choices.shape[1])
+    row_bytes = (head.size + rows_held * d) * head.compute_dtype.itemsize
     parts = []
-    for a, b in spans(n, max(1, room // 2 // (per_row * head.compute_dtype.itemsize))):
+    for a, b in spans(n, max(1, room // 2 // row_bytes)):
         shard = Shard(hidden[a:b].to(head.compute_dtype), head, room // 4)
         asked = (None if ids is None else ids[a:b] for ids in (tokens, choices))
         parts.append(stability([shard], *asked, eps=eps))
@@ -182,41 +168,38 @@ def token_stability(  # noqa: PLR0913 - the head's own settings are five of them
 
 
 def stability(
-    shards: Sequence[Shard],
+    shards: list[Shard],
     tokens: Tensor | None = None,
     choices: Tensor | None = None,
     *,
     eps: float = 1.0,
+    exchange: Callable[[list[Any]], list[Any]] = list,
 ) -> TokenStability:
-    """The quantities of R states from the slices of the vocabulary that lie in this process.
+    """The quantities of R states from slices of the vocabulary, here or in several processes.
 
-    ``token_stability`` is this with one slice; over several processes the same steps are taken with
-    a collective in place of each list. ``choices`` is (R, C). It uses the shards up.
+    ``token_stability`` is this with one slice. Under tensor parallelism every rank calls it with
+    its own shard and an ``exchange`` that turns the rank's list of tensors, ``Top`` or ``Sums``
+    into the list of all ranks. ``tokens`` is (R,), ``choices`` (R, C). The shards are used up.
     """
     head = shards[0].head
-    top = combine_top([shard.top() for shard in shards])
+    top = combine_top(exchange([shard.top() for shard in shards]))
     k = top.ids[:, :1]
-    asked = torch.cat(
-        [k if tokens is None else tokens[:, None], *([] if choices is None else [choices])], 1
+    wanted = torch.cat(
+        [k if tokens is None else tokens[:, None], k[:, :0] if choices is None else choices], 1
     )
-    x = torch.stack([shard.pre_cap(asked) for shard in shards]).amax(0)
-    row = torch.stack([shard.rows(k[:, 0]) for shard in shards]).sum(0)
-    sums = combine_sums([shard.sums(Peak(top.x[:, 0], k[:, 0], row)) for shard in shards])
+    x = torch.stack(exchange([shard.pre_cap(wanted) for shard in shards])).amax(0)
+    row = torch.stack(exchange([shard.rows(k[:, 0]) for shard in shards])).sum(0)
+    peak = Peak(top.x[:, 0], k[:, 0], row)
+    sums = combine_sums(exchange([shard.sums(peak) for shard in shards]))
     values = _quantities(head, top, sums, math.log(eps / head.scale))
     z_k = head.logit(top.x[:, 0])
     if choices is not None:
-        rows = torch.stack([shard.rows(choices) for shard in shards]).sum(0)
+        rows = torch.stack(exchange([shard.rows(choices) for shard in shards])).sum(0)
         values |= _choice_quantities(head, choices, x[:, 1:], rows, z_k + values["nll"])
     values["nll"] = values["nll"] + (z_k - head.logit(x[:, 0]))
-    values["v_eff"].clamp_(
-        1, sum(shard.head.size for shard in shards)
-    )  # 1 / 1.0000001 is rounding, not a value
     h_norm = torch.linalg.vector_norm(shards[0].hidden, dim=1)
-    for relative, name in (
-        ("relative_delta", "delta_tcb"),
-        ("relative_flip_radius", "flip_radius"),
-    ):
-        values[relative] = torch.where(h_norm > 0, values[name] / h_norm, torch.inf)
+    for name, length in (("relative_delta", "delta_tcb"), ("relative_flip_radius", "flip_radius")):
+        values[name] = torch.where(h_norm > 0, values[length] / h_norm, torch.inf)
     return TokenStability(**values, h_norm=h_norm, top1_token=k[:, 0])
 
 
@@ -233,7 +216,7 @@ def _quantities(head: Head, top: Top, sums: Sums, log_eps: float) -> dict[str, T
     return {
         "delta_tcb": log_delta.exp(),
         "log10_delta_tcb": log_delta / math.log(10),
-        "v_eff": 1 / square_sum,
+        "v_eff": (1 / square_sum).clamp_(min=1),  # 1 / 1.0000001 is rounding
         "logit_margin": z_k - z_2,
         "p_top1": p_top1,
         "p_top2": torch.exp(z_2 - z_k - nll),

@@ -7,8 +7,6 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-COLUMNS = 4096  # vocabulary rows per step: the weights of 64 hidden states stay in a core's cache
-
 
 @dataclass(frozen=True, eq=False)
 class Head:
@@ -89,12 +87,8 @@ class Head:
     def check_states(self, hidden: Tensor) -> None:
         """Raise ValueError unless ``hidden`` is (N, d), N >= 1, finite, on the weights' device."""
         shape, weight = tuple(hidden.shape), self.weight
-        if (
-            len(shape) != 2
-            or 0 in shape
-            or shape[1] != weight.shape[1]
-            or not hidden.is_floating_point()
-        ):
+        fits = len(shape) == 2 and shape[0] > 0 and shape[1] == weight.shape[1]
+        if not fits or not hidden.is_floating_point():
             raise ValueError(
                 f"hidden must be (N, {weight.shape[1]}) floats, N >= 1, as weight is "
                 f"{tuple(weight.shape)}; got {shape} of {hidden.dtype}"
@@ -109,19 +103,20 @@ class Head:
             raise ValueError(f"hidden must be finite; row {row} holds NaN or Inf")
 
     def checked_ids(self, name: str, ids: Tensor, shape: tuple[int, ...]) -> Tensor:
-        """``ids`` as int64 on the weights' device; ValueError unless of ``shape`` and all tokens."""
+        """``ids`` as int64 on the weights' device; ValueError unless all tokens and of ``shape``."""
         if tuple(ids.shape) != shape:
-            raise ValueError(f"{name} must be {shape}, one per row of hidden; got {tuple(ids.shape)}")
+            raise ValueError(f"{name} must be {shape}, as hidden has; got {tuple(ids.shape)}")
         if ids.is_floating_point() or ids.dtype == torch.bool:
             raise ValueError(f"{name} must be integer ids; got {ids.dtype}")
-        wrong = ids[(ids < 0) | (ids >= self.size)]
+        first, last = self.first_id, self.first_id + self.size - 1
+        wrong = ids[(ids < first) | (ids > last)]
         if wrong.numel():
-            raise ValueError(f"{name} must be ids from 0 to {self.size - 1}; got {int(wrong[0])}")
+            raise ValueError(f"{name} must be ids from {first} to {last}; got {int(wrong[0])}")
         return ids.to(self.weight.device, torch.int64)
 
     @cached_property
     def center(self) -> Tensor:
-        """(d,) mean row, taken off before rows are squared; 0 under a soft-cap: there it matters."""
+        """(d,) mean row, taken off before rows are squared; 0 with a soft-cap, where it matters."""
         total = torch.zeros_like(self.rows(0, 1)[0])
         if self.softcap is None:
             for span in self._spans():

@@ -1,13 +1,16 @@
 """Delta-TCB over slices of the vocabulary: what one slice adds, and how slices are put together.
 
 With k the top-1 token, y_i = D_i w_i the row of token i times the slope D_i of the soft-cap (1
-without one) and t_i = exp(z_i - z_ref) its weight against the best runner-up, a slice sums over i != k
+without one), and t_i = exp(z_i - z_ref) its weight against the best runner-up, a slice sums over
+all its i != k
 
-    e = Σ t_i,  s = Σ t_i²,  m = Σ t_i (y_i - y_k),  q = Σ t_i² (y_i - y_k),  b = Σ t_i² ‖y_i - y_k‖²
+    e = Σ t_i    s = Σ t_i²    b = Σ t_i² ‖y_i - y_k‖²
+    m = Σ t_i (y_i - y_k)      q = Σ t_i² (y_i - y_k)
 
-and with rho = o_ref, ‖J‖_F² = rho² [(o_k² + rho² s) ‖m‖² + b - 2 rho m·q]. Nothing in it cancels when
-o_k goes to 1, and nothing underflows, because the largest t is 1. Rows equal to w_k add nothing to
-m, q and b; they are kept out of ref too (``same`` counts them), or they would hide the others' scale.
+and with rho = o_ref, ‖J‖_F² = rho² [(o_k² + rho² s) ‖m‖² + b - 2 rho m·q]. Nothing in it cancels
+when o_k goes to 1, and nothing underflows, because the largest t is 1. Rows equal to w_k add
+nothing to m, q and b; they are kept out of ref too (``same`` counts them), or they would hide the
+scale of the others.
 
 One process with the whole vocabulary is one slice. Tensor parallelism is several: each rank runs
 ``Shard.top``, ``rows``, ``pre_cap`` and ``sums``, and between them the ranks exchange what these
@@ -22,9 +25,7 @@ from torch import Tensor
 
 from .delta_tcb_head import Head, spans
 
-import os
-CELLS=int(os.environ.get("CELLS",2**18))
-COLUMNS=0
+CELLS = 2**20  # weights per step: few enough to stay in the cache, many enough for few steps
 NEAR = 16  # runners-up whose rows are differenced one by one; the others go through products
 
 
@@ -119,7 +120,8 @@ class Shard:
         n, d = hidden.shape
         size = hidden.element_size()
         self.head, self.hidden = head, hidden
-        self.columns = max(1, min(max(COLUMNS, CELLS // n), workspace // (size * (8 * n + d))))
+        converted = d if head.weight.dtype != head.compute_dtype else 0
+        self.columns = max(1, min(CELLS // n, workspace // (size * (8 * n + converted))))
         self.pairs = max(1, workspace // (size * 3 * d))
         self.x = hidden.new_empty(n, head.size)
         for a, b in spans(head.size, self.columns):
@@ -171,7 +173,6 @@ class Shard:
         """
         x, index = self.x.topk(min(NEAR, self.head.size))
         rows = self.head.gather(index)
-        # the direct form: differences first, then squares
         distance = torch.cdist(rows, peak.row[:, None], compute_mode="donot_use_mm_for_euclid_dist")
         flip, best = distance_ratio(peak.x[:, None] - x, distance[..., 0]).min(1)
         flip_ids = index.gather(1, best[:, None])[:, 0] + self.head.first_id
@@ -206,7 +207,7 @@ class Shard:
         for i in crowded.nonzero().flatten().tolist():
             x, y_k = self.x[i], self.head.slope(peak.x[i]) * peak.row[i]
             twin = x > -torch.inf
-            for a, b in spans(self.head.size, self.columns):
+            for a, b in spans(self.head.size, self.pairs):
                 y = self.head.slope(x[a:b, None]) * self.head.rows(a, b)
                 twin[a:b] &= (y == y_k).all(1)
             r = torch.exp(self.head.logit(x[twin]) - self.head.logit(peak.x[i]))
@@ -238,7 +239,7 @@ class Shard:
                 b_rest += slope.mul_(t2) @ head.spread[start:stop]
             products.addmm_(weights, rows)
             self._tighten(sums, peak, x, rows, start)
-        e, s = weight_sums.split(n)
+        e, s = weight_sums[:n], weight_sums[n:]
         y_k = head.slope(peak.x)[:, None] * peak.row - head.center
         q = products[n:] - s[:, None] * head.center
         b_rest += s * y_k.square().sum(1) - 2 * (y_k * q).sum(1)
@@ -251,11 +252,10 @@ class Shard:
     def _tighten(self, sums: Sums, peak: Peak, x: Tensor, rows: Tensor, start: int) -> None:
         """Lower ``sums.flip``, in place, by the tokens of one step.
 
-        Since ‖w_k - w_j‖ <= ‖w_k - c‖ + ‖w_j - c‖, only tokens that beat the bound at that distance count.
+        As ‖w_k - w_j‖ <= ‖w_k - c‖ + ‖w_j - c‖, only tokens that beat it at that distance can.
         """
-        bound = sums.flip.clamp(max=torch.finfo(x.dtype).max)[
-            :, None
-        ]  # inf times a zero radius would be NaN
+        # inf times a zero radius would be NaN
+        bound = sums.flip.clamp(max=torch.finfo(x.dtype).max)[:, None]
         radius = self.head.spread[start : start + x.shape[1]].sqrt()
         radius_k = torch.linalg.vector_norm(peak.row - self.head.center, dim=1)[:, None]
         hits = torch.addcmul(x, bound, radius) > peak.x[:, None] - bound * radius_k

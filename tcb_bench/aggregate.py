@@ -18,9 +18,10 @@ from tcb_bench.metrics.statistics import (
 )
 
 MEDIANS = (
-    "delta_tcb", "log10_delta_tcb", "v_eff", "logit_margin", "p_top1", "p_top2", "nll",
-    "flip_radius", "h_norm", "relative_delta", "relative_flip_radius", "choice_margin", "choice_flip_radius",
-)  # fmt: skip
+    *("delta_tcb", "log10_delta_tcb", "flip_radius", "relative_delta", "relative_flip_radius"),
+    *("v_eff", "logit_margin", "p_top1", "p_top2", "nll", "h_norm"),
+    *("choice_margin", "choice_flip_radius"),
+)
 LOG10_MEANS = ("delta_tcb", "flip_radius", "relative_delta", "relative_flip_radius")
 MEANS = ("v_eff", "logit_margin", "p_top1", "p_top2", "nll", "answer_mass")
 SHARES = ("acc", "greedy_is_choice")

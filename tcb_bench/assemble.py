@@ -89,7 +89,7 @@ def _signature_parts(
         "chat": "yes" if settings["apply_chat_template"] else "no",
         "sampling": task.spec.sampling_defaults,
         "gen": digest([task.options.gen_kwargs, settings["system_instruction"]])[:6],
-        "limit": options.limit or "all",
+        "limit": f"{options.limit:g}" if options.limit else "all",
         "seed": options.seed,
         "eps": f"{task.spec.epsilon:g}",
     }

@@ -78,8 +78,9 @@ def _from_hub(config: dict[str, Any]) -> DatasetDict:
     except Exception as error:  # the hub client raises a dozen kinds; all mean the same to a user
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise DataError(
-            f"data set {path} ({name or 'default'}, revision {str(revision)[:12]}) cannot be loaded "
-            f"from the hub: {reason}; use --data sample for the shipped sample or --data DIR for local files"
+            f"data set {path} ({name or 'default'}, revision {str(revision)[:12]}) cannot be "
+            f"loaded from the hub: {reason}; use --data sample for the shipped sample, "
+            "or --data DIR for local files"
         ) from error
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import logging
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -154,20 +156,15 @@ def _groups(
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Keeps lm-eval's bar per task and its notes off the screen; ours is one bar in all."""
-    import lm_eval.api.model
-    import lm_eval.api.task
-    import lm_eval.models.huggingface as huggingface
-
-    def silent(items: Any = None, **kwargs: Any) -> Any:
-        return tqdm(items, **{**kwargs, "disable": True})
-
-    tqdm = lm_eval.api.task.tqdm
-    modules = (lm_eval.api.task, lm_eval.api.model, huggingface)
-    for module in modules:
-        module.tqdm = silent
     logging.getLogger("lm_eval").setLevel(logging.ERROR)  # its warnings name its own defaults
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # we say what failed, in one line
+    names = ("lm_eval.api.task", "lm_eval.api.model", "lm_eval.models.huggingface")
+    modules = [sys.modules[name] for name in names if name in sys.modules]
+    bars = [module.tqdm for module in modules]  # type: ignore[attr-defined]
+    for module, bar in zip(modules, bars, strict=True):
+        module.tqdm = functools.partial(bar, disable=True)  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        for module in modules:
-            module.tqdm = tqdm
+        for module, bar in zip(modules, bars, strict=True):
+            module.tqdm = bar  # type: ignore[attr-defined]

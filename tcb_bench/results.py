@@ -21,8 +21,8 @@ from tcb_bench.aggregate import (
     flatten,
     higher_is_better,
 )
+from tcb_bench.metrics import METRIC_VERSION
 from tcb_bench.metrics.answers import EXTRACTION_VERSION
-from tcb_bench.metrics.delta_tcb import METRIC_VERSION
 from tcb_bench.scoring import states
 from tcb_bench.version import __version__
 
@@ -120,7 +120,7 @@ def usage(documents: Iterable[Document]) -> dict[str, int]:
 def signature(parts: Mapping[str, Any]) -> str:
     """One line with every setting that can change the number, in a fixed order."""
     own = {"metric": f"delta{METRIC_VERSION}.extract{EXTRACTION_VERSION}", "tcb-bench": __version__}
-    return "|".join(f"{key}:{value}" for key, value in {**parts, **own}.items())
+    return "|".join(f"{k}:{v}" for k, v in {**parts, **own}.items() if v is not None)
 
 
 def digest(value: object) -> str:

@@ -67,12 +67,13 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
         settings = {
             **config.settings(),
             "label": spec.label,
-            "model_info": lm.info,
+            "model_info": {**lm.info, "temperature_effective": lm.temperature_effective},
             "data_sha256": data_digests(loaded),
         }
         manifest = store.begin(settings)
         durable = DurableLM(lm, store, manifest, config.options.seed, report)
-        evaluated = _evaluate(durable, loaded, config)
+        with quiet():  # the model's module is loaded by now
+            evaluated = _evaluate(durable, loaded, config)
         say(f"asked {durable.asked}, found in the store {durable.reused}")
         store.finish(manifest, settings)
         return _write(store, manifest, loaded, evaluated)

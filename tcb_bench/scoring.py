@@ -31,7 +31,7 @@ def score(response: Response, target: Any, spec: TcbSpec) -> dict[str, Any]:
         value with None where it cannot be given. Nothing that failed on our side becomes a 0.
     """
     if isinstance(response, NextToken):
-        return _score_choice(response, int(target), spec)
+        return _score_choice(response, target, spec)
     if isinstance(response, Generation):
         return _score_text(response, target, spec)
     reason = response.reason if isinstance(response, Failure) else "not a response of this task"
@@ -39,21 +39,24 @@ def score(response: Response, target: Any, spec: TcbSpec) -> dict[str, Any]:
     return {"state": state, "acc": None, "answer": None, "reason": reason, "stability": {}}
 
 
-def _score_choice(response: NextToken, gold: int, spec: TcbSpec) -> dict[str, Any]:
+def _score_choice(response: NextToken, target: Any, spec: TcbSpec) -> dict[str, Any]:
     logprobs = response.choice_logprobs
-    best = max(range(len(logprobs)), key=logprobs.__getitem__)
+    best = max(range(len(logprobs)), key=logprobs.__getitem__) if logprobs else None
     values, reason = _finite(response.stability, spec.epsilon)
-    values["answer_mass"] = values.pop("choice_mass")
-    return {
+    if "choice_mass" in values:
+        values["answer_mass"] = values.pop("choice_mass")
+    row = {
         "state": "scored",
-        "acc": float(best == gold),
-        "answer": choice_letter(best),
-        "reason": reason,
+        "acc": None if best is None else float(best == int(target)),
+        "answer": None if best is None else choice_letter(best),
+        "reason": "the task has no choices, so nothing is right or wrong" if best is None else reason,
         "stability": values,
         "choice_logprobs": [round(value, 6) for value in logprobs],
         "greedy_token": response.token_text,
-        "greedy_is_choice": float(response.token in response.choice_tokens),
     }
+    if best is not None:
+        row["greedy_is_choice"] = float(response.token in response.choice_tokens)
+    return row
 
 
 def _score_text(response: Generation, target: Any, spec: TcbSpec) -> dict[str, Any]:

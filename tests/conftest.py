@@ -42,3 +42,30 @@ def smollm2(demo_gguf):
     folder, name = demo_gguf
     model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype="float32")
     return model.eval(), AutoTokenizer.from_pretrained(folder, gguf_file=name)
+
+
+@pytest.fixture(scope="session")
+def hf_demo(demo_gguf):
+    """The demo model as the hf engine loads and checks it, on one thread; read it, do not change it."""
+    import torch
+
+    from tcb_bench.models.hf import HF
+
+    torch.set_num_threads(1)
+    folder, name = demo_gguf
+    return HF(str(folder), gguf_file=name, device="cpu")
+
+
+@pytest.fixture(scope="session")
+def smollm2_folder(smollm2, tmp_path_factory):
+    """The same model saved as safetensors: a local checkpoint that loads in a second."""
+    from transformers import AutoModelForCausalLM
+
+    model, tokenizer = smollm2
+    folder = tmp_path_factory.mktemp("models") / "smollm2"
+    copy = AutoModelForCausalLM.from_config(model.config, dtype=model.dtype)
+    copy.load_state_dict(model.state_dict())
+    copy.config.quantization_config = None
+    copy.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

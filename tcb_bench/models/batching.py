@@ -5,14 +5,13 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 import torch
 
-from tcb_bench.responses import Failure
+from tcb_bench.responses import Failure, Response
 
-Answer = TypeVar("Answer")
 AUTO_ROWS = {"cpu": 16, "mps": 32}  # a CPU gains nothing from more, and loses more when killed
 AUTO_ROWS_GPU = 256
 TOKENS = (1024, 2**18)  # bounds of an automatic budget
@@ -39,8 +38,8 @@ class Batcher:
         self,
         lengths: Sequence[int],
         keys: Sequence[Hashable],
-        compute: Callable[[list[int]], Sequence[Answer]],
-        deliver: Callable[[int, Answer | Failure], None],
+        compute: Callable[[list[int]], Sequence[Response]],
+        deliver: Callable[[int, Response], None],
     ) -> None:
         """Answers all requests, longest first within a key.
 
@@ -72,8 +71,8 @@ class Batcher:
 
     @staticmethod
     def _attempt(
-        rows: list[int], compute: Callable[[list[int]], Sequence[Answer]]
-    ) -> Sequence[Answer] | None:
+        rows: list[int], compute: Callable[[list[int]], Sequence[Response]]
+    ) -> Sequence[Response] | None:
         """The batch's answers, None where memory did not suffice (its tensors are freed then)."""
         try:
             return compute(rows)
@@ -91,7 +90,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     text = str(error).lower()
-    return "out of memory" in text or "can't allocate memory" in text
+    signs = ("out of memory", "can't allocate memory", "cublas_status_alloc_failed")
+    return any(sign in text for sign in signs)
 
 
 def auto_batcher(device: torch.device, token_bytes: int, max_rows: int | None = None) -> Batcher:

@@ -85,7 +85,7 @@ class PromptEncoder:
         context, *wholes = encoded
         if not choices:
             return Prompt(context)
-        # An empty context is the fallback token, which context and choice together do not begin with.
+        # An empty context is the fallback token, with which context and choice do not begin.
         length = len(context) if text.rstrip() else len(self.prefix)
         tails = [list(whole[length:]) for whole in wholes]
         shared = 0

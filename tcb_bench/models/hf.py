@@ -71,7 +71,7 @@ class HF(CheckedHFLM):
         wanted = [Sampling.from_kwargs(request.args[1]) for request in requests]
         prompts = self._encoder.encode([request.args[0] for request in requests])
         jobs = [
-            Job(prompt, sampling, min(sampling.max_gen_toks, self.max_length - len(prompt)))
+            Job(prompt, sampling, min(int(sampling.max_gen_toks), self.max_length - len(prompt)))
             for prompt, sampling in zip(prompts, wanted, strict=True)
         ]
         think_end = self.think_end_token

@@ -27,7 +27,7 @@ NOT_FINITE = Failure(
 
 @dataclass(frozen=True)
 class Job:
-    """One ``generate_traced`` request: prompt ids, parameters, and the new tokens there is room for."""
+    """One ``generate_traced`` request: prompt, parameters, and how many new tokens fit."""
 
     prompt: array[int]
     sampling: Sampling

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -16,11 +17,12 @@ from tcb_bench.models.hf_engine import Engine
 from tcb_bench.models.hf_head import find_head, heads
 from tcb_bench.models.hf_identity import identity_of, info_of, weights_digest
 from tcb_bench.models.hf_setup import (
-    default_device,
     dtype_for,
     eos_tokens,
+    gguf_read_once,
     model_sampling,
     quiet_libraries,
+    usable_device,
 )
 
 HFLM_ROWS = 8  # what HFLM's own requests get for `auto`: they hold (B, T, V) logits
@@ -61,9 +63,13 @@ class CheckedHFLM(HFLM):  # type: ignore[misc]
         """
         is_auto = str(batch_size).startswith("auto")
         rows = HFLM_ROWS if is_auto else int(batch_size)
-        with quiet_libraries():
+        with quiet_libraries(), gguf_read_once() if kwargs.get("gguf_file") else nullcontext():
             super().__init__(
-                pretrained, device=device or default_device(), dtype=dtype, batch_size=rows, **kwargs
+                pretrained,
+                device=usable_device(device),
+                dtype=dtype,
+                batch_size=rows,
+                **kwargs,
             )
         self.name = pretrained if isinstance(pretrained, str) else type(pretrained).__name__
         self.options = kwargs
@@ -76,7 +82,7 @@ class CheckedHFLM(HFLM):  # type: ignore[misc]
         )
         with quiet_libraries():
             self._engine = self._checked_engine()
-        token_bytes = bytes_per_token(self.config.get_text_config(), self.dtype.itemsize)
+        token_bytes = bytes_per_token(self.config.get_text_config(), self.weights_dtype.itemsize)
         self._batcher = (
             auto_batcher(self.device, token_bytes, max_batch_size) if is_auto else Batcher(rows)
         )
@@ -123,7 +129,7 @@ class CheckedHFLM(HFLM):  # type: ignore[misc]
         return self._engine.head
 
     @property
-    def dtype(self) -> torch.dtype:
+    def weights_dtype(self) -> torch.dtype:
         """Of the weights, as loaded."""
         dtype: torch.dtype = self.model.dtype
         return dtype
@@ -132,14 +138,14 @@ class CheckedHFLM(HFLM):  # type: ignore[misc]
     def _weights_digest(self) -> str:
         return weights_digest(self.model)
 
-    @property
+    @cached_property
     def identity(self) -> dict[str, Any]:
         """What another model must share for its responses to be this one's; part of store keys."""
         return identity_of(self, self._weights_digest)
 
     @cached_property
     def info(self) -> dict[str, Any]:
-        """What results say of the model: ``identity``, device, versions, sizes, ``weight_radius``."""
+        """What results say of the model: identity, device, versions, sizes, ``weight_radius``."""
         return info_of(self)
 
     @property

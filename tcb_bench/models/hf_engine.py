@@ -1,4 +1,4 @@
-"""Forward passes and generation of a transformers model, with the hidden states the head received."""
+"""Forward passes and generation of a transformers model, with the states its head received."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from transformers import GenerationConfig, StoppingCriteria
 
 from tcb_bench.metrics.delta_tcb import Head, TokenStability, token_stability
-from tcb_bench.models.hf_head import capture, checked_head
+from tcb_bench.models.hf_capture import capture
+from tcb_bench.models.hf_head import checked_head
 from tcb_bench.models.sampling import RowSampler
 from tcb_bench.models.text import RowText
 
@@ -132,9 +133,11 @@ class Engine:
         states, logits = self.last_states([probe])
         return replace(self, head=checked_head(readings, states, logits))
 
-    def stability(self, states: Tensor, **asked: Tensor | None) -> TokenStability:
-        """Quantities of (N, d) states on the head's device; ``asked`` are tokens or choices."""
-        return token_stability(states, self.head, **asked)
+    def stability(
+        self, states: Tensor, *, tokens: Tensor | None = None, choices: Tensor | None = None
+    ) -> TokenStability:
+        """Quantities of (N, d) states on the head's device."""
+        return token_stability(states, self.head, tokens=tokens, choices=choices)
 
     @contextmanager
     def _session(self) -> Iterator[None]:

@@ -1,10 +1,8 @@
-"""The output head of a transformers model: found, read, and checked against the model's own logits."""
+"""The output head of a transformers model: found, read, checked against the model's own logits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -22,7 +20,7 @@ SCALES: dict[str, int] = {
     "logit_scale": 1,  # Cohere multiplies
     "lm_head_multiplier": 1,  # Falcon-H1
     "output_multiplier": 1,  # Muse
-    "logits_scaling": -1,  # Granite divides; HyperCLOVA X multiplies, MiniCPM3 scales before the head
+    "logits_scaling": -1,  # Granite; but HyperCLOVA X multiplies, MiniCPM3 scales before the head
 }
 """Config attributes of a factor on the logits, and the power in which most models take it."""
 
@@ -33,6 +31,7 @@ def find_head(model: Any) -> nn.Module:
     Raises:
         ModelError: there is none, or it is not a plain matrix in memory.
     """
+    module: nn.Module | None
     try:
         module = model.get_output_embeddings()
     except (NotImplementedError, AttributeError):
@@ -42,7 +41,7 @@ def find_head(model: Any) -> nn.Module:
         raise ModelError(
             f"{name} has no output embedding, and delta_tcb needs one; use a causal LM"
         )
-    weight = getattr(module, "weight", None)
+    weight: Any = getattr(module, "weight", None)
     shape = tuple(getattr(weight, "shape", ()))
     if type(weight) not in (nn.Parameter, Tensor) or len(shape) != 2:
         raise ModelError(
@@ -57,13 +56,14 @@ def find_head(model: Any) -> nn.Module:
     return module
 
 
-def heads(module: nn.Module, config: Any, n_vocab: int) -> list[Head]:
+def heads(module: Any, config: Any, n_vocab: int) -> list[Head]:
     """Readings of the head, the most likely first; only the check tells which one is the model's.
 
     A config states a soft-cap or a scale, but not whether the model applies it, nor to what: the
     same name multiplies in one architecture and divides in another.
     """
     weight, bias = module.weight, getattr(module, "bias", None)
+    bias = bias if isinstance(bias, Tensor) else None
     caps = [value for name in SOFTCAPS if (value := _number(config, name))]
     scales: list[float] = []
     for name, power in SCALES.items():
@@ -78,12 +78,13 @@ def heads(module: nn.Module, config: Any, n_vocab: int) -> list[Head]:
 
 def _number(config: Any, name: str) -> float | None:
     value = getattr(config, name, None)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and value > 0 else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        return None
+    return float(value)
 
 
 def head_logits(head: Head, hidden: Tensor) -> Tensor:
-    """(N, V) logits of (N, d) hidden states in the head's compute dtype, rows that are tokens only."""
+    """(N, V) logits of (N, d) hidden states, in the head's compute dtype, without padded rows."""
     states = hidden.to(head.weight.device, head.compute_dtype)
     step = max(1, COPY_ELEMENTS // states.shape[1])
     starts = range(0, head.size, step)
@@ -92,58 +93,6 @@ def head_logits(head: Head, hidden: Tensor) -> Tensor:
     if head.bias is not None:
         x += head.bias.detach()[: head.size].to(x)
     return head.logit(head.scale * x)
-
-
-@dataclass
-class Capture:
-    """Hidden states (B, 1, d) of the last position as the head received them, per forward pass.
-
-    Without ``keeps_all`` only the latest is held.
-    """
-
-    keeps_all: bool
-    states: list[Tensor] = field(default_factory=list)
-
-    def add(self, state: Tensor) -> None:
-        """Takes the state of one more forward pass."""
-        if not self.keeps_all:
-            self.states.clear()
-        self.states.append(state.detach())
-
-    def last(self) -> Tensor:
-        """(B, d) of the latest forward pass."""
-        if not self.states:
-            raise ModelError(
-                "the forward pass does not call the output head, so no hidden state can be seen; "
-                "this architecture is not supported"
-            )
-        return self.states[-1][:, -1]
-
-
-@contextmanager
-def capture(module: nn.Module, *, keeps_all: bool = True) -> Iterator[Capture]:
-    """Within it, ``module`` sees only the last position of its input, and that is kept.
-
-    So (B, T, V) logits never exist, also where a model has no ``logits_to_keep``.
-    """
-    captured = Capture(keeps_all)
-
-    def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if args:
-            last = args[0][:, -1:]
-            args = (last, *args[1:])
-        else:
-            name = next(iter(kwargs))
-            last = kwargs[name][:, -1:]
-            kwargs = {**kwargs, name: last}
-        captured.add(last)
-        return args, kwargs
-
-    handle = module.register_forward_pre_hook(hook, with_kwargs=True)
-    try:
-        yield captured
-    finally:
-        handle.remove()
 
 
 def checked_head(readings: Sequence[Head], hidden: Tensor, logits: Tensor) -> Head:

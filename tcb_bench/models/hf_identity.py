@@ -60,13 +60,13 @@ def identity_of(lm: Any, weights: str) -> dict[str, Any]:
         lm: a ``tcb_bench.models.hf.HF``.
         weights: its ``weights_digest``.
     """
-    identity = {
+    identity: dict[str, Any] = {
         "backend": "hf",
         "model": lm.name,
         "revision": revision_of(lm.pretrained, lm.revision, lm.config),
-        "dtype": str(lm.dtype).removeprefix("torch."),
+        "dtype": str(lm.weights_dtype).removeprefix("torch."),
         "mixed_precision": str(lm.mixed_precision_dtype) if lm.mixed_precision_dtype else None,
-        "quantization": quantization_of(lm.config),
+        "quantization": quantization_of(lm.model.config),
         "weights_sha256": weights,
         "n_vocab": lm.head.size,
         "tokenizer": lm.tokenizer_given,
@@ -80,7 +80,8 @@ def identity_of(lm: Any, weights: str) -> dict[str, Any]:
 
 def info_of(lm: Any) -> dict[str, Any]:
     """What results say of a model: its identity and how it was run."""
-    return lm.identity | {
+    identity: dict[str, Any] = lm.identity
+    return identity | {
         "device": str(lm.device),
         "transformers_version": transformers.__version__,
         "torch_version": torch.__version__,

@@ -10,20 +10,21 @@ from tcb_bench.errors import ModelError, TcbBenchError
 from tcb_bench.models.hf import HF
 from tcb_bench.models.resolve import ModelSpec, demo_files
 
-SECRET = re.compile(r"key|token$|secret|password", re.IGNORECASE)
+SECRET = re.compile(r"key$|token$|secret|password", re.IGNORECASE)
+LONGEST = 300  # characters of a library's message that are passed on
 
-ADVICE = (
-    (r"does not recognize this architecture|model type .* does not", "update transformers, or "
-     "give trust_remote_code=True if the model brings its own code"),
-    (r"gguf|unpack|magic", "the GGUF file is damaged or of an unsupported kind; download it again"),
-    (r"not a valid git identifier|revision", "check revision="),
-    (r"couldn't connect|offline|LocalEntryNotFound|Max retries|resolve|local_files_only",
-     "the hub cannot be reached; give a local folder, or set HF_HOME to a cache that has it"),
-    (r"gated|401|403|restricted", "the model is gated; accept its terms and run `hf auth login`"),
-    (r"trust_remote_code", "the model brings its own code; give trust_remote_code=True to run it"),
-    (r"out of memory|can't allocate", "use a larger device, or dtype=bfloat16"),
-)
-"""What an exception's text tells -> what to do."""
+ADVICE = {
+    r"not recognize this architecture": "update transformers, or check the model's config.json",
+    r"trust_remote_code": "the model brings its own code; trust_remote_code=True runs it",
+    r"not a valid git identifier|Revision Not Found": "check revision=",
+    r"gated|\b401\b|\b403\b": "the model is gated; accept its terms, then run `hf auth login`",
+    r"connect|offline|Max retries|LocalEntryNotFound": (
+        "give a local folder (hf/path/to/model), or set HF_HOME to a cache that has the model"
+    ),
+    r"out of memory|can't allocate": "use a larger device, or dtype=bfloat16",
+    r"Repo id|not a valid model identifier": "expected a hub id (org/name) or an existing folder",
+}
+"""Pattern in the text of a library's exception -> what to do about it."""
 
 
 def load_hf(spec: ModelSpec) -> HF:
@@ -32,3 +33,54 @@ def load_hf(spec: ModelSpec) -> HF:
     Raises:
         ModelError: it cannot be, in one line.
     """
+    arguments = _arguments(spec)
+    try:
+        model = HF(**arguments)
+    except TcbBenchError as error:
+        raise ModelError(f"{spec.label}: {error}") from error.__cause__
+    except Exception as error:  # a checkpoint's own code and a dozen libraries may raise anything
+        raise ModelError(_explain(spec, error)) from error
+    model.name = spec.name  # as given: the demo's path is this machine's affair
+    return model
+
+
+def _arguments(spec: ModelSpec) -> dict[str, Any]:
+    """Keyword arguments of ``HF``; what can be seen to be missing is told here, in plain words."""
+    if spec.provider == "demo":
+        folder, file = demo_files()
+        return {**spec.kwargs, "pretrained": str(folder), "gguf_file": file}
+    path, kwargs = Path(spec.name).expanduser(), dict(spec.kwargs)
+    if path.is_file() and path.suffix == ".gguf":
+        kwargs.setdefault("gguf_file", path.name)
+        path = path.parent
+    if not path.is_dir():
+        if spec.name.startswith((".", "/", "~", "\\")) or path.is_absolute():
+            raise ModelError(f"{spec.label}: there is no folder {path}; check the path")
+        return {**kwargs, "pretrained": spec.name}
+    _check_folder(spec, path, kwargs)
+    return {**kwargs, "pretrained": str(path)}
+
+
+def _check_folder(spec: ModelSpec, folder: Path, kwargs: dict[str, Any]) -> None:
+    folder /= kwargs.get("subfolder") or "."
+    files = sorted(file.name for file in folder.glob("*.gguf"))
+    file = kwargs.get("gguf_file")
+    if file and not (folder / file).is_file():
+        there = ", ".join(files) or "none"
+        raise ModelError(f"{spec.label}: no file {file} in the folder; gguf files there: {there}")
+    if not file and not (folder / "config.json").is_file():
+        hint = f"give gguf_file={files[0]}" if files else "expected a saved transformers model"
+        raise ModelError(f"{spec.label}: the folder has no config.json; {hint}")
+
+
+def _explain(spec: ModelSpec, error: Exception) -> str:
+    text = " ".join(str(error).split())
+    for name, value in spec.kwargs.items():
+        if SECRET.search(name) and isinstance(value, str) and value:
+            text = text.replace(value, "***")
+    advice = next((do for sign, do in ADVICE.items() if re.search(sign, text, re.IGNORECASE)), None)
+    if advice is None and spec.kwargs.get("gguf_file"):
+        advice = "the GGUF file is damaged or of an unsupported kind; download it again"
+    what = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    tail = f"; {advice}" if advice else ""
+    return f"{spec.label} cannot be loaded ({type(error).__name__}: {what}){tail}"

@@ -59,8 +59,8 @@ def _from_json(text: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(text, object_pairs_hook=once)
     except ValueError as error:
         raise UsageError(
-            f"--model_args begins with {{ but is no JSON object (column {getattr(error, 'colno', 1)}); "
-            "write name=value,name=value"
+            "--model_args begins with { but is no JSON object "
+            f"(column {getattr(error, 'colno', 1)}); write name=value,name=value"
         ) from None
     return {k: str(v) if k in TEXT_KEYS and isinstance(v, int) else v for k, v in found.items()}
 

@@ -54,10 +54,10 @@ class Sampling:
 
     def __post_init__(self) -> None:
         checks = {
-            "max_gen_toks": (self.max_gen_toks >= 1, ">= 1"),
+            "max_gen_toks": (_is_whole(self.max_gen_toks, 1), "a whole number >= 1"),
             "temperature": (0 <= self.temperature < math.inf, ">= 0"),
             "top_p": (0 < self.top_p <= 1, "in (0, 1]"),
-            "top_k": (self.top_k >= 0, ">= 0 (0 = off)"),
+            "top_k": (_is_whole(self.top_k, 0), "a whole number >= 0 (0 = off)"),
             "min_p": (0 <= self.min_p <= 1, "in [0, 1]"),
             "repetition_penalty": (0 < self.repetition_penalty < math.inf, "> 0"),
             "until": (all(self.until), "without an empty stop string"),
@@ -68,7 +68,7 @@ class Sampling:
         }
         for name, (is_good, expected) in checks.items():
             if not is_good:
-                raise UsageError(f"{name}={getattr(self, name)!r}: expected {name} {expected}")
+                raise UsageError(f"{name}={getattr(self, name)!r}: expected {expected}")
         if self.stability_at not in ("none", "all"):
             rule_version(self.stability_at)
 
@@ -84,13 +84,19 @@ class Sampling:
         for name in kwargs:
             if name not in known:
                 raise UnknownName("generation parameter", str(name), known)
-        missing = [n for n in known if n not in (*kwargs, "min_p", "seed", "stability_at")]
+        given = {name: value for name, value in kwargs.items() if value is not None}
+        missing = [n for n in known if n not in (*given, "min_p", "seed", "stability_at")]
         if missing:
             raise UsageError(
                 f"gen_kwargs lacks {', '.join(missing)}: every parameter is stated, none is left "
                 "to a default of the model"
             )
-        return cls(**{**kwargs, "until": tuple(kwargs["until"])})
+        until = given["until"]
+        return cls(**{**given, "until": (until,) if isinstance(until, str) else tuple(until)})
+
+
+def _is_whole(value: float, least: int) -> bool:
+    return value >= least and value == int(value)
 
 
 @cache
@@ -119,7 +125,7 @@ class RowSampler(LogitsProcessor):  # type: ignore[misc]
     """
 
     def __init__(self, rows: Sequence[Sampling], lengths: Sequence[int], n_vocab: int) -> None:
-        """``lengths`` are the prompts' tokens without padding, ``n_vocab`` the rows that are tokens."""
+        """``lengths`` are the prompts' without padding, ``n_vocab`` the rows that are tokens."""
         self.rows = rows
         self.width = max(lengths)
         self.starts = [self.width - length for length in lengths]
@@ -149,18 +155,18 @@ class RowSampler(LogitsProcessor):  # type: ignore[misc]
 
     def _sample(
         self,
-        input_ids: Tensor,
-        scores: Tensor,
+        input_ids: Any,
+        scores: Any,
         warpers: tuple[int, float, float],
         members: list[int],
         position: int,
-    ) -> Tensor:
+    ) -> Any:
         temperatures = torch.tensor([self.rows[i].temperature for i in members])
         scores = scores - scores.amax(-1, keepdim=True)  # or a small temperature overflows
         scores /= temperatures.to(scores)[:, None]
         top_k, top_p, min_p = warpers
         if top_k > 0:
-            scores = TopKLogitsWarper(top_k)(input_ids, scores)
+            scores = TopKLogitsWarper(int(top_k))(input_ids, scores)
         if top_p < 1:
             scores = TopPLogitsWarper(top_p)(input_ids, scores)
         if min_p > 0:

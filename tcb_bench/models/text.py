@@ -43,10 +43,21 @@ class TextBuilder:
         is_complete = complete == grown or len(self._waiting) >= LONGEST_PENDING
         start = len(self.text) + self._stable
         end = len(self.text) + (len(grown) if is_complete else len(complete) + 1)
+        if is_complete and len(self._waiting) > 1:
+            start = self._past_broken(start, grown)
         self.offsets.append([start, max(start, end)])
         self._stable = len(complete)
         if is_complete:
             self._take(grown)
+
+    def _past_broken(self, start: int, grown: str) -> int:
+        """Where the new token begins if what the last one left open turns out as U+FFFD."""
+        rest = grown[self._stable :]
+        n_broken = len(rest) - len(rest.lstrip(INCOMPLETE))
+        if 0 < n_broken < len(rest):
+            start += n_broken
+            self.offsets[-1][1] = start
+        return start
 
     def finish(self) -> None:
         """Takes an incomplete character at the end as the tokenizer shows it, usually U+FFFD."""

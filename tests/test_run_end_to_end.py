@@ -1,0 +1,236 @@
+"""Whole commands on the real SmolLM2: killed, interrupted, resumed, scored again.
+
+Oracle of the killed run: the same command left alone. Oracle of `score`: the run's own result.
+"""
+
+import json
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import zlib
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+pytestmark = pytest.mark.slow
+
+TASKS = "mmlu_tcb_reasoning,gsm8k_tcb_zeroshot"
+TOTAL = 5 * 4 + 4
+BATCH = 2
+KILLS = 5
+RUN = f"run --data sample --tasks {TASKS} --limit 4 --batch_size {BATCH} --gen_kwargs max_gen_toks=24"
+FLOAT = 1e-5
+
+
+@pytest.fixture(scope="module")
+def command(smollm2_folder):
+    """(output, log) -> the words of a run; run in the model's folder, so that its name is short."""
+    runner = Path(__file__).with_name("logged_cli.py")
+    model = ["--model", f"hf/{smollm2_folder}"]
+    return lambda output, log: [sys.executable, str(runner), str(log), *RUN.split(), *model, "--output_path", str(output)]
+
+
+def start(words):
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run_folder(output):
+    """The one folder that a run makes in its output path."""
+    folders = [path for path in output.iterdir() if path.is_dir()] if output.exists() else []
+    return folders[0] if folders else output / "none"
+
+
+def committed(output):
+    store = run_folder(output) / "store.sqlite"
+    if not store.exists():
+        return 0
+    connection = sqlite3.connect(f"file:{store}?mode=ro", uri=True)
+    try:
+        return connection.execute("SELECT count(*) FROM responses").fetchone()[0]
+    except sqlite3.OperationalError:  # not created yet
+        return 0
+    finally:
+        connection.close()
+
+
+def asked(log):
+    return sum(map(int, log.read_text().split())) if log.exists() else 0
+
+
+def newest(output, pattern):
+    return max(run_folder(output).glob(pattern))
+
+
+def result_of(output):
+    return json.loads(newest(output, "results_*.json").read_text())
+
+
+def samples_of(output):
+    found = {}
+    for task in ["gsm8k_tcb_zeroshot", *(f"mmlu_tcb_reasoning_{s}" for s in ("philosophy", "formal_logic"))]:
+        lines = newest(output, f"samples_{task}_*.jsonl").read_text().splitlines()
+        found[task] = [json.loads(line) for line in lines]
+    return found
+
+
+def assert_same(a, b, path=""):
+    """Everything equal; floats to 1e-5 of their size, since batches differ."""
+    assert type(a) is type(b), path
+    if isinstance(a, dict):
+        assert a.keys() == b.keys(), path
+        for key in a:
+            assert_same(a[key], b[key], f"{path}/{key}")
+    elif isinstance(a, list):
+        assert len(a) == len(b), path
+        for i, (x, y) in enumerate(zip(a, b, strict=True)):
+            assert_same(x, y, f"{path}/{i}")
+    elif isinstance(a, float):
+        assert a == pytest.approx(b, rel=FLOAT, abs=FLOAT), path
+    else:
+        assert a == b, path
+
+
+def without_clock(result):
+    block = {k: v for k, v in result["tcb_bench"].items() if k != "wall_time_s"}
+    drop = ("date", "total_evaluation_time_seconds")
+    return {**{k: v for k, v in result.items() if k not in drop}, "tcb_bench": block}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory, command):
+    output = tmp_path_factory.mktemp("undisturbed")
+    done = subprocess.run(command(output, output / "log"), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return output, done.stdout
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory, command):
+    """The same run, killed five times while it had some but not all responses, then finished."""
+    output = tmp_path_factory.mktemp("killed")
+    log, rng, seen = output / "log", random.Random(0), []
+    targets = sorted(rng.sample(range(1, TOTAL - BATCH), KILLS))
+    for target in targets:
+        process = start(command(output, log))
+        while committed(output) < target and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(rng.random() * 0.1)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        seen.append(committed(output))
+    done = subprocess.run(command(output, log), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return output, seen
+
+
+def test_every_kill_fell_in_the_middle_and_nothing_committed_was_asked_again(killed):
+    output, seen = killed
+    assert len(seen) == KILLS
+    assert all(0 < count < TOTAL for count in seen), seen
+    starts = KILLS + 1  # each start checks the model on one prompt of its own
+    assert asked(output / "log") - starts <= TOTAL + KILLS * BATCH
+
+
+def test_a_killed_run_ends_with_the_results_of_an_undisturbed_one(killed, undisturbed):
+    assert_same(without_clock(result_of(killed[0])), without_clock(result_of(undisturbed[0])))
+
+
+def test_a_killed_run_ends_with_the_samples_of_an_undisturbed_one(killed, undisturbed):
+    assert_same(samples_of(killed[0]), samples_of(undisturbed[0]))
+
+
+def test_score_without_a_model_gives_the_same_numbers_and_samples(undisturbed):
+    output, _ = undisturbed
+    before, samples = result_of(output), samples_of(output)
+    script = "import sys\nfrom tcb_bench.__main__ import main\ncode = main(sys.argv[1:])\nsys.exit(code or 'tcb_bench.models.hf' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script, "score", str(run_folder(output))], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert without_clock(result_of(output)) == without_clock(before)
+    assert samples_of(output) == samples
+
+
+def test_score_really_scores_a_changed_response_changes_acc(undisturbed, tmp_path):
+    import shutil
+
+    output = tmp_path / "copy"
+    shutil.copytree(undisturbed[0], output)
+    wrong = [s for s in samples_of(output)["gsm8k_tcb_zeroshot"] if s["acc"] == 0.0]
+    sample = wrong[0]
+    key, gold = sample["rows"][0]["key"], sample["target"].rsplit("####", 1)[1].strip()
+    with sqlite3.connect(run_folder(output) / "store.sqlite") as store:
+        [blob] = store.execute("SELECT response FROM responses WHERE key = ?", (key,)).fetchone()
+        response = json.loads(zlib.decompress(blob))
+        response["text"] = f"The final answer is \\boxed{{{gold}}}."
+        store.execute("UPDATE responses SET response = ? WHERE key = ?", (zlib.compress(json.dumps(response).encode()), key))
+    store.close()
+    done = subprocess.run([sys.executable, "-m", "tcb_bench", "score", str(run_folder(output))], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    before = result_of(undisturbed[0])["results"]["gsm8k_tcb_zeroshot"]["acc,none"]
+    assert result_of(output)["results"]["gsm8k_tcb_zeroshot"]["acc,none"] == pytest.approx(before + 0.25)
+
+
+def test_ctrl_c_says_what_is_saved_exits_130_and_the_same_command_continues(tmp_path, command):
+    log = tmp_path / "log"
+    process = start(command(tmp_path, log))
+    while committed(tmp_path) < 2 and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    saved = committed(tmp_path)
+    assert process.returncode == 130
+    assert "interrupted:" in errors and "the same command continues" in errors
+    assert f"{saved} of " in errors
+    assert 0 < saved < TOTAL
+
+
+def test_the_result_has_lm_evals_shape_with_strict_numbers(undisturbed):
+    text = newest(undisturbed[0], "results_*.json").read_text()
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    result = json.loads(text, parse_constant=refuse)
+    entry = result["results"]["mmlu_tcb_reasoning"]
+    for key in ("acc,none", "acc,completed", "acc_stderr,none", "acc_macro,none", "flip_radius_median,none", "log10_relative_delta_mean,none"):
+        assert isinstance(entry[key], float), key
+    assert entry["acc_n,none"] == 20
+    keys = ("results", "configs", "versions", "n-shot", "higher_is_better", "n-samples", "config", "group_subtasks")
+    assert all(key in result for key in keys)
+    assert not any("|" in name for name in result["results"])
+    assert str(ROOT) not in text
+
+
+def test_the_results_files_are_read_by_lm_evals_own_table(undisturbed):
+    from lm_eval.utils import make_table
+
+    result = result_of(undisturbed[0])
+    result["results"] = {"mmlu_tcb_reasoning": result["results"]["mmlu_tcb_reasoning"]}
+    table = make_table(result)  # (it cannot print a null, which a single completed text leads to)
+    assert "mmlu_tcb_reasoning" in table
+    assert "flip_radius_median" in table
+
+
+def test_the_terminal_shows_n_interval_counts_and_signature(undisturbed):
+    output = undisturbed[1]
+    assert "mmlu_tcb_reasoning   (20 scored)" in output
+    for part in ("95 % interval", "flip_radius, median", "task:gsm8k_tcb_zeroshot|v:1|model:hf/"):
+        assert part in output.replace("\n ", "")
+    assert max(map(len, output.splitlines())) <= 200
+
+
+def test_a_run_folder_of_another_model_is_refused(undisturbed, command, tmp_path):
+    import shutil
+
+    output = tmp_path / "copy"
+    shutil.copytree(undisturbed[0], output)
+    with sqlite3.connect(run_folder(output) / "store.sqlite") as store:
+        store.execute("UPDATE meta SET value = ? WHERE name = 'model'", (json.dumps({"backend": "hf", "model": "other"}),))
+    store.close()
+    done = subprocess.run(command(output, tmp_path / "log"), capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "holds responses of other, not of " in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("tcb-bench: ")
