@@ -82,7 +82,7 @@ class Head:
         return torch.cosh(x / self.softcap).pow_(-2)
 
     def _spans(self) -> Iterator[tuple[int, int]]:
-        return spans(self.size, max(1, 2**21 // self.weight.shape[1]))  # 8 MiB of float32
+        return spans(self.size, max(1, 2**18 // self.weight.shape[1]))  # 1 MiB of float32
 
     def check_states(self, hidden: Tensor) -> None:
         """Raise ValueError unless ``hidden`` is (N, d), N >= 1, finite, on the weights' device."""
@@ -126,13 +126,14 @@ class Head:
     @cached_property
     def spread(self) -> Tensor:
         """(V,) squared distance of every row from ``center``."""
-        parts = [(self.rows(*span) - self.center).square_().sum(1) for span in self._spans()]
-        spread = torch.cat(parts)
+
+        def squares(center: Tensor | float) -> Tensor:
+            return torch.cat([(self.rows(*s) - center).square_().sum(1) for s in self._spans()])
+
+        spread = squares(self.center)
         if not spread.isfinite().all():
-            row = int((~spread.isfinite()).nonzero()[0])
-            raise ValueError(
-                f"weight must be finite; row {row} (or the mean row) holds NaN, Inf or overflows"
-            )
+            row = int(squares(0.0).isfinite().logical_not().nonzero()[0])
+            raise ValueError(f"weight must be finite; row {row} holds NaN or Inf")
         return spread
 
 

@@ -120,6 +120,7 @@ class Shard:
         n, d = hidden.shape
         size = hidden.element_size()
         self.head, self.hidden = head, hidden
+        self.spread = head.spread  # its own temporaries are gone before x comes
         converted = d if head.weight.dtype != head.compute_dtype else 0
         self.columns = max(1, min(CELLS // n, workspace // (size * (8 * n + converted))))
         self.pairs = max(1, workspace // (size * 3 * d))
@@ -231,12 +232,12 @@ class Shard:
             torch.mul(t, t, out=t2)
             weight_sums += weights.sum(1)
             if head.softcap is None:
-                b_rest += t2 @ head.spread[start:stop]
+                b_rest += t2 @ self.spread[start:stop]
             else:
                 slope = head.slope(x)
                 t *= slope
                 t2 *= slope
-                b_rest += slope.mul_(t2) @ head.spread[start:stop]
+                b_rest += slope.mul_(t2) @ self.spread[start:stop]
             products.addmm_(weights, rows)
             self._tighten(sums, peak, x, rows, start)
         e, s = weight_sums[:n], weight_sums[n:]
@@ -256,7 +257,7 @@ class Shard:
         """
         # inf times a zero radius would be NaN
         bound = sums.flip.clamp(max=torch.finfo(x.dtype).max)[:, None]
-        radius = self.head.spread[start : start + x.shape[1]].sqrt()
+        radius = self.spread[start : start + x.shape[1]].sqrt()
         radius_k = torch.linalg.vector_norm(peak.row - self.head.center, dim=1)[:, None]
         hits = torch.addcmul(x, bound, radius) > peak.x[:, None] - bound * radius_k
         for pairs in hits.nonzero().split(self.pairs):

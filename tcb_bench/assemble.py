@@ -34,6 +34,8 @@ def assemble(
     label_conflicts(samples)
     results = [_task_result(base, ours, cells[base], manifest) for base in cells]
     results += [_group_result(name, members, results) for name, members in loaded.groups.items()]
+    asked = manifest.settings["tasks"]  # what was asked for comes first, in that order
+    results.sort(key=lambda task: asked.index(task.name) if task.name in asked else len(asked))
     for name in evaluated["samples"].keys() - ours.keys():
         samples[name] = [stock_sample(s) for s in evaluated["samples"][name]]
     return result_file(manifest, loaded.groups, loaded.missing, results, evaluated), samples

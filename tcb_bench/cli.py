@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,9 @@ def run_command(argv: Sequence[str]) -> int:
     parser = build_parser()
     argcomplete.autocomplete(parser)
     arguments = parser.parse_args(argv)
+    if not sys.stderr.isatty():  # before the libraries that read these are imported
+        os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     from tcb_bench import commands
 
     return int(getattr(commands, arguments.command)(arguments))

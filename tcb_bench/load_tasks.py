@@ -146,11 +146,9 @@ def _groups(
 ) -> dict[str, list[str]]:
     """Groups that were asked for, each with those of its leaf tasks that are there."""
     present = {getattr(task, "base_name", name) for name, task in loaded.tasks.items()}
-    return {
-        name: [leaf for leaf in expand([name], known) if leaf in present]
-        for name in names
-        if name in known and known[name].kind == "group"
-    }
+    groups = [name for name in names if name in known and known[name].kind == "group"]
+    members = {name: [leaf for leaf in expand([name], known) if leaf in present] for name in groups}
+    return {name: leaves for name, leaves in members.items() if leaves}
 
 
 @contextlib.contextmanager

@@ -58,8 +58,7 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
     folder = config.output_path / spec.folder
     with Store(folder, fresh=config.fresh) as store, quiet():
         loaded = load_tasks(config.tasks, config.options, config.include_path)
-        for name, why in loaded.missing.items():
-            say(f"left out: {name}: {why}")
+        _say_missing(loaded, say)
         say(f"loading {spec.label}")
         lm = load(spec)
         _claim(store, lm.identity)
@@ -99,6 +98,13 @@ def score(folder: Path, number: int | None = None) -> Outcome:
         _check_same_data(loaded, settings["data_sha256"])
         evaluated = _evaluate(ReplayLM(store, manifest.id), loaded, None)
         return _write(store, manifest.id, loaded, evaluated)
+
+
+def _say_missing(loaded: Loaded, say: Say) -> None:
+    if loaded.missing:
+        first = next(iter(loaded.missing.values()))
+        rest = f" (and {len(loaded.missing) - 1} more)" if len(loaded.missing) > 1 else ""
+        say(f"left out: {first}{rest}; the result lists all under tcb_bench.missing")
 
 
 def _claim(store: Store, identity: dict[str, Any]) -> None:

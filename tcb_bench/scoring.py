@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from tcb_bench.errors import DataError
 from tcb_bench.metrics.answers import choice_letter, final_number, gsm8k_gold, same_number
 from tcb_bench.models.positions import critical_token, rule_version
 from tcb_bench.responses import Failure, Generation, NextToken, Response, Row
@@ -49,7 +51,9 @@ def _score_choice(response: NextToken, target: Any, spec: TcbSpec) -> dict[str, 
         "state": "scored",
         "acc": None if best is None else float(best == int(target)),
         "answer": None if best is None else choice_letter(best),
-        "reason": "the task has no choices, so nothing is right or wrong" if best is None else reason,
+        "reason": "the task has no choices, so nothing is right or wrong"
+        if best is None
+        else reason,
         "stability": values,
         "choice_logprobs": [round(value, 6) for value in logprobs],
         "greedy_token": response.token_text,
@@ -80,10 +84,22 @@ def _judge(text: str, target: Any, spec: TcbSpec) -> tuple[str | None, float]:
     """The extracted answer and whether it is right; no answer is a wrong answer of the model."""
     if spec.answer == "final_number":
         found = final_number(text)
-        gold = gsm8k_gold(str(target)) if "####" in str(target) else final_number(str(target)).value
+        gold = gold_number(str(target))
         return (found.text, float(same_number(found.value, gold))) if found else (None, 0.0)
     answer = text.strip()
     return answer, float(answer == str(target).strip())
+
+
+def gold_number(target: str) -> Decimal:
+    """The number of a gold answer: after ``####`` where it has that, else its final one.
+
+    Raises:
+        DataError: there is none, so the task cannot be scored by number.
+    """
+    found = final_number(target)
+    if found is None:
+        raise DataError(f"the gold answer {target[-60:]!r} has no number; use `answer: exact`")
+    return gsm8k_gold(target) if "####" in target else found.value
 
 
 def _critical_stability(

@@ -49,11 +49,10 @@ def hf_demo(demo_gguf):
     """The demo model as the hf engine loads and checks it, on one thread; read it, do not change it."""
     import torch
 
-    from tcb_bench.models.hf import HF
+    from tcb_bench.models.resolve import load, resolve
 
     torch.set_num_threads(1)
-    folder, name = demo_gguf
-    return HF(str(folder), gguf_file=name, device="cpu")
+    return load(resolve("demo", device="cpu"))
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from decimal import Decimal, localcontext
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tcb_bench.metrics.answers import (
     EXTRACTION_VERSION,
     Number,

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+
 from tcb_bench.metrics.robustness import CASES, CONSISTENT_CASES, conflict_case
 
 # correct, p_top1, stability -> label of accuracy, label of confidence; stable at 0.1

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+
 from tcb_bench.metrics.statistics import (
     Interval,
     mean_intervals,

@@ -3,10 +3,10 @@
 import pytest
 import torch
 from lm_eval.models.huggingface import HFLM
-from tcb_bench.metrics.delta_tcb import QUANTITIES, reference
 from toy_models import ask, byte_tokenizer, generation, toy
 
 from tcb_bench.errors import ModelError
+from tcb_bench.metrics.delta_tcb import QUANTITIES, reference
 from tcb_bench.models.batching import Batcher
 from tcb_bench.models.hf import HF
 
@@ -173,7 +173,13 @@ def test_identity_and_info_are_json_and_say_what_was_loaded(hf_demo):
     import json
 
     assert json.loads(json.dumps(hf_demo.info)) == hf_demo.info
-    expected = {"backend": "hf", "dtype": "float32", "n_vocab": 49152, "revision": None}
+    expected = {
+        "backend": "hf",
+        "model": "demo",
+        "dtype": "float32",
+        "n_vocab": 49152,
+        "revision": None,
+    }
     assert hf_demo.identity.items() >= expected.items()
     assert hf_demo.identity["gguf_file"].endswith(".gguf")
     assert 1 < hf_demo.info["weight_radius"] < 100

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from tcb_bench.metrics.delta_tcb import reference
 from toy_models import ask, byte_tokenizer, generation, toy
 from transformers import GenerationConfig
 
 from tcb_bench.errors import UsageError
+from tcb_bench.metrics.delta_tcb import reference
 from tcb_bench.models.hf import HF
 
 CHAT = "<|im_start|>user\nWrite two emoji.<|im_end|>\n<|im_start|>assistant\n"

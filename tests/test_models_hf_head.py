@@ -6,11 +6,11 @@ soft-cap, scale and bias written down here from each architecture's definition.
 
 import pytest
 import torch
-from tcb_bench.metrics.delta_tcb import reference
 from torch import nn
 from toy_models import ask, byte_tokenizer, generation, toy
 
 from tcb_bench.errors import ModelError
+from tcb_bench.metrics.delta_tcb import reference
 from tcb_bench.models.hf import HF
 from tcb_bench.models.hf_head import tolerance
 

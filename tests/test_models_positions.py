@@ -1,9 +1,9 @@
 """Rules of the critical token. Expected indices are counted by hand."""
 
 import pytest
-from tcb_bench.metrics.answers import EXTRACTION_VERSION
 
 from tcb_bench.errors import UnknownName
+from tcb_bench.metrics.answers import EXTRACTION_VERSION
 from tcb_bench.models.positions import RULES, critical_token, rule_version
 
 
