@@ -103,7 +103,7 @@ class Head:
             raise ValueError(f"hidden must be finite; row {row} holds NaN or Inf")
 
     def checked_ids(self, name: str, ids: Tensor, shape: tuple[int, ...]) -> Tensor:
-        """``ids`` as int64 on the weights' device; ValueError unless all tokens and of ``shape``."""
+        """``ids`` as int64 on the weights' device; ValueError unless tokens and of ``shape``."""
         if tuple(ids.shape) != shape:
             raise ValueError(f"{name} must be {shape}, as hidden has; got {tuple(ids.shape)}")
         if ids.is_floating_point() or ids.dtype == torch.bool:

@@ -36,7 +36,7 @@ SETTINGS = {
 }
 SENTENCES = (
     "The quick brown fox jumps over the lazy",
-    "Monday, Tuesday, Wednesday, Thursday, Friday, Saturday,",
+    "<|im_start|>user\nHello<|im_end|>\n<|im_start|>ass",  # only "assistant" follows: margin 11.8
     "My favourite thing about the weekend is",
 )
 FACTORS = (0, 0.1, 1, 2, 4, 8, 16)
@@ -240,21 +240,16 @@ def test_h_moved_towards_the_flip_token_flips_at_the_flip_radius_and_not_before(
     torch.testing.assert_close(ours.flip_radius, reference(hidden, weight, **options)[1])
 
 
-def test_the_flip_token_is_found_where_it_is_far_from_the_best_runners_up():
-    # 40 runners-up lie close in logit and far in space, one lies low in logit and next to the top-1
-    weight = torch.zeros(42, 41, dtype=F64)
-    weight[0, 0] = 1
-    weight[1:41, 1:] = 50 * torch.eye(40, dtype=F64)
-    weight[41, 0] = 0.5
-    bias = torch.cat([torch.zeros(1), torch.full((40,), 0.9), torch.zeros(1)]).double()
-    hidden = torch.zeros(1, 41, dtype=F64)
+def test_the_flip_token_is_found_where_it_is_the_last_in_logit_and_the_longest_row():
+    weight, bias = torch.zeros(42, 42, dtype=F64), torch.zeros(42, dtype=F64)
+    weight[0, 0] = 1  # the top-1, by 0.1 over 40 rows at a distance of 50, by 1 over one at 1000
+    weight[1:41, 1:41], bias[1:41] = 50 * torch.eye(40), 0.9
+    weight[41, 41] = 1000
+    hidden = torch.zeros(1, 42, dtype=F64)
     hidden[0, 0] = 1
     ours = token_stability(hidden, weight, bias=bias)
-    assert ours.flip_token.item() == 1  # (1 - 0.9) / ‖(1, 50)‖ = 0.002
-    bias[1:41] = -100  # now 101 / 50.01 against (1 - 0.5) / 0.5
-    ours = token_stability(hidden, weight, bias=bias)
     assert ours.flip_token.item() == 41
-    assert ours.flip_radius.item() == pytest.approx(1.0)
+    assert ours.flip_radius.item() == pytest.approx(1 / math.hypot(1, 1000))
 
 
 # ---- bounds
@@ -312,8 +307,10 @@ def test_float32_has_delta_to_one_in_ten_thousand_of_float64_given_the_same_logi
 
 
 @pytest.mark.parametrize("gap", [1, 20, 120])
-@pytest.mark.parametrize("copies", [1, NEAR - 1, NEAR, 100])
-@pytest.mark.parametrize("nudge", [0, 1e-3])
+@pytest.mark.parametrize(
+    ("copies", "nudge"),
+    [(1, 0), (NEAR - 1, 0), (NEAR, 0), (100, 0), (1, 1e-3), (NEAR - 1, 1e-3), (NEAR, 1e-3)],
+)
 def test_rows_equal_or_nearly_equal_to_the_top_row_do_not_cost_accuracy(copies, gap, nudge):
     _, weight, g = problem(seed=12, vocab=300, d=32, dtype=torch.float32)
     twins = torch.randperm(300, generator=g)[: copies + 1]
@@ -404,7 +401,7 @@ def test_real_states_keep_delta_from_one_to_1e66_where_the_plain_formula_fails(s
         plain = plainly_expanded(logits(hidden, weight), weight).double()
         plain_errors += (plain / 10**expected - 1).abs().nan_to_num(nan=math.inf).tolist()
     assert min(seen) < 1
-    assert max(seen) > 60
+    assert max(seen) > 66
     worst = [e for e, log10 in zip(plain_errors, seen, strict=True) if log10 > 4]
     assert len(worst) >= 3
     assert min(worst) > 0.1

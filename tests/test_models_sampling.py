@@ -98,6 +98,15 @@ def test_every_temperature_of_the_sweep_reaches_the_logits(step):
     assert (shift - shift.mean()).abs().max() < 1e-5
 
 
+@pytest.mark.parametrize("position", [0, 1, 5])
+def test_the_noise_is_that_of_the_position_behind_the_prompt(position):
+    ids = torch.zeros(2, 3 + position, dtype=torch.long)
+    rows = [sampling(temperature=1.0, seed=seed) for seed in (4, 5)]
+    scores = RowSampler(rows, [3, 2], V)(ids, torch.zeros(2, V))
+    for row, seed in zip(scores, (4, 5), strict=True):
+        assert torch.allclose(row, torch.from_numpy(gumbel(seed, position, V)).float())
+
+
 def test_a_tiny_temperature_is_greedy_and_not_nan():
     logits = torch.randn(1, V)
     assert choose(logits, sampling(temperature=1e-30, seed=1)) == [int(logits.argmax())]

@@ -76,6 +76,15 @@ def test_the_bytes_of_an_emoji_share_its_range():
     assert builder.offsets == [[0, 1], [1, 2], [1, 2], [1, 2], [1, 2], [2, 3]]
 
 
+def test_a_token_of_letters_and_a_first_byte_covers_both():
+    tokenizer = byte_tokenizer(more_merges=[("a", "ð")])  # ð stands for the byte F0
+    ids = bare(tokenizer, "a😀b")
+    assert len(ids) == 5
+    builder = built(tokenizer, ids)
+    assert builder.text == "a😀b"
+    assert builder.offsets == [[0, 2], [1, 2], [1, 2], [1, 2], [2, 3]]
+
+
 def test_a_character_that_stays_incomplete_is_shown_as_the_tokenizer_shows_it():
     tokenizer = byte_tokenizer()
     builder = built(tokenizer, bare(tokenizer, "a😀")[:3])

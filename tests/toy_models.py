@@ -21,10 +21,10 @@ TINY = {
 }
 
 
-def byte_tokenizer(adds_bos=False):
+def byte_tokenizer(adds_bos=False, more_merges=()):
     """GPT-2 style: 256 bytes, ' A' to ' D' merged; 263 tokens, fewer than the models' 300 rows."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    merges = [("Ġ", letter) for letter in "ABCD"]
+    merges = [*(("Ġ", letter) for letter in "ABCD"), *more_merges]
     words = [*SPECIALS, *alphabet, *("".join(pair) for pair in merges)]
     backend = Tokenizer(models.BPE({word: i for i, word in enumerate(words)}, merges))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
