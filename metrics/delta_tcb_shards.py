@@ -131,10 +131,11 @@ class Shard:
                 self.x[:, a:b] += head.bias[a:b].to(hidden.dtype)
         if head.scale != 1.0:
             self.x *= head.scale
+        self.best = self.x.topk(min(NEAR + 1, head.size))
 
     def top(self) -> Top:
         """The slice's two best tokens."""
-        x, index = self.x.topk(min(2, self.head.size))
+        x, index = (best[:, :2] for best in self.best)
         pad = (0, 2 - x.shape[1])
         ids = torch.nn.functional.pad(index + self.head.first_id, pad, value=-1)
         return Top(torch.nn.functional.pad(x, pad, value=-torch.inf), ids)
@@ -156,12 +157,14 @@ class Shard:
 
     def sums(self, peak: Peak) -> Sums:
         """What this slice adds, given the top-1 over all slices."""
-        local, absent = self._local(peak.ids[:, None])
-        self.x.scatter_(1, local, torch.where(absent, self.x.gather(1, local), -torch.inf))
-        sums, index, crowded = self._near(peak)
+        x, index = self.best
+        is_k = index + self.head.first_id == peak.ids[:, None]
+        sums, crowded = self._near(peak, x.masked_fill(is_k, -torch.inf), index)
         if crowded.any():
             struck = self._strike_copies(crowded, peak)
-            sums, index, _ = self._near(peak)
+            x, index = self.x.topk(x.shape[1])
+            is_k = index + self.head.first_id == peak.ids[:, None]
+            sums, _ = self._near(peak, x.masked_fill_(is_k, -torch.inf), index)
             sums.same.add_(struck)
         self.x.scatter_(1, index, -torch.inf)
         self._add_rest(sums, peak)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tcb_bench.data_files import read_csv, read_jsonl, read_text
-from tcb_bench.errors import DataError
+from tcb_bench.errors import DataError, reason
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
@@ -76,10 +76,9 @@ def _from_hub(config: dict[str, Any]) -> DatasetDict:
             path, name, revision=revision, **(config.get("dataset_kwargs") or {})
         )
     except Exception as error:  # the hub client raises a dozen kinds; all mean the same to a user
-        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise DataError(
             f"data set {path} ({name or 'default'}, revision {str(revision)[:12]}) cannot be "
-            f"loaded from the hub: {reason}; use --data sample for the shipped sample, "
+            f"loaded from the hub: {reason(error)}; use --data sample for the shipped sample, "
             "or --data DIR for local files"
         ) from error
 
@@ -104,7 +103,7 @@ def _from_files(config: dict[str, Any], folder: Path) -> DatasetDict:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        raise DataError(f"{files}: cannot be read: {str(cause).splitlines()[0][:200]}") from error
+        raise DataError(f"{files}: cannot be read: {reason(cause)}") from error
 
 
 def _existing(folder: Path, value: str | list[str]) -> list[str]:

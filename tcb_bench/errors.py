@@ -40,3 +40,9 @@ class UnknownName(UsageError):
         guess = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         tail = f" {hint}" if hint else ""
         super().__init__(f"no {kind} {name!r}{guess or ';'}{tail}")
+
+
+def reason(error: BaseException, longest: int = 300) -> str:
+    """Why a library failed, in one line: the first of its message, or the kind of the error."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:longest] if lines else type(error).__name__

@@ -17,7 +17,7 @@ from lm_eval.tasks import TaskManager
 from tcb_bench.conditions import conditions
 from tcb_bench.config import TaskOptions
 from tcb_bench.data import MissingData
-from tcb_bench.errors import DataError, TcbBenchError, UnknownName, UsageError
+from tcb_bench.errors import DataError, TcbBenchError, UnknownName, UsageError, reason
 from tcb_bench.selection import draw, limit_size
 from tcb_bench.task import RUN_KEY
 from tcb_bench.task_files import TaskFile, catalogue, expand, tasks_folder
@@ -118,10 +118,9 @@ def _build(manager: TaskManager, name: str) -> Any:
     except TcbBenchError:
         raise
     except Exception as error:  # Jinja, a missing column, a function that does not import
-        reason = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
         where = manager.task_index[name].yaml_path
         raise UsageError(
-            f"{where}: task {name} cannot be built: {type(error).__name__}: {reason}"
+            f"{where}: task {name} cannot be built: {type(error).__name__}: {reason(error)}"
         ) from error
 
 

@@ -15,7 +15,8 @@ from lm_eval.api.utils import ends_with_whitespace
 from tcb_bench.config import GEN_KWARGS, NEUTRAL_SAMPLING, TaskOptions, check_gen_kwargs
 from tcb_bench.data import ID_COLUMN, load_documents
 from tcb_bench.data_files import read_jsonl
-from tcb_bench.errors import DataError, UsageError
+from tcb_bench.errors import DataError, UnknownName, UsageError
+from tcb_bench.metrics import METRICS
 from tcb_bench.scoring import score
 from tcb_bench.selection import draw, limit_size, stable_hash
 from tcb_bench.task_files import TcbSpec, read_strict, tcb_spec
@@ -23,6 +24,9 @@ from tcb_bench.task_files import TcbSpec, read_strict, tcb_spec
 OWN_KEYS = ("dataset_revision", "tcb", "sweep", "perturbation")
 RUN_KEY = "tcb_run"
 """Key of lm-eval's task metadata under which a run hands its ``TaskOptions`` to its tasks."""
+
+
+ACC = [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}]
 
 
 class TcbTask(ConfigurableTask):  # type: ignore[misc]
@@ -59,11 +63,8 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
             str, Any
         ] = {}  # set by the run where sampling_defaults is `model`
         self._selected: Dataset | None = None
-        config |= {"metadata": metadata, "output_type": "generate_until"}
-        config.setdefault(
-            "metric_list", [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}]
-        )
-        config["process_results"] = None
+        _check_scoring(config, self.base_name)
+        config |= {"metadata": metadata, "output_type": "generate_until", "metric_list": ACC}
         config.setdefault("generation_kwargs", {"until": []})
         if self.options.num_fewshot is not None:
             config["num_fewshot"] = self.options.num_fewshot
@@ -195,3 +196,21 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
 def _mean_of_known(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+def _check_scoring(config: dict[str, Any], name: str) -> None:
+    """Scores come from ``tcb: {answer: ...}``; what would be ignored is refused.
+
+    Raises:
+        UnknownName: a metric nobody knows in ``metric_list`` (every known one is always computed).
+        UsageError: ``process_results`` or ``filter_list``.
+    """
+    for key in ("process_results", "filter_list"):
+        if config.get(key) is not None:
+            raise UsageError(
+                f"{name}: {key} has no effect here; use `tcb: {{answer: ...}}`, "
+                "or a plain lm-eval task without `class`"
+            )
+    for entry in config.get("metric_list") or []:
+        if entry.get("metric") not in METRICS:
+            raise UnknownName("metric", str(entry.get("metric")), METRICS, "`tcb-bench ls metrics`")

@@ -35,7 +35,6 @@ SETTINGS = {
     "all three": {"bias": True, "scale": 1.7, "softcap": 4.0},
 }
 SENTENCES = (
-    "The quick brown fox jumps over the lazy",
     "<|im_start|>user\nHello<|im_end|>\n<|im_start|>ass",  # only "assistant" follows: margin 11.8
     "My favourite thing about the weekend is",
 )
@@ -275,7 +274,6 @@ def test_true_values_obey_the_bounds_that_the_radius_of_the_vocabulary_sets(
     assert ((ours.v_eff >= 1) & (ours.v_eff <= vocab * slack)).all()
     ratio = ours.p_top2 / ours.p_top1
     torch.testing.assert_close(ratio, torch.exp(-ours.logit_margin), rtol=1e-5, atol=1e-30)
-    assert (ours.flip_radius < ours.delta_tcb * 2**0.5 / 0.3 * vocab).isfinite().all()
 
 
 def test_the_radius_of_the_vocabulary_is_the_largest_distance_from_the_mean_row():
@@ -410,7 +408,7 @@ def test_real_states_keep_delta_from_one_to_1e66_where_the_plain_formula_fails(s
 @pytest.mark.slow
 def test_real_states_have_delta_to_one_in_ten_thousand_given_the_same_logits(smollm2):
     states, weight = last_states(*smollm2)
-    for factor, state in zip((1, 2, 4), states, strict=True):
+    for factor, state in zip((2, 1), states, strict=True):
         z = weight @ (factor * state)
         expected = reference(torch.zeros_like(state)[None], weight, bias=z)
         ours = given_logits(z, weight)

@@ -78,8 +78,7 @@ def test_the_bytes_of_an_emoji_share_its_range():
 
 def test_a_token_of_letters_and_a_first_byte_covers_both():
     tokenizer = byte_tokenizer(more_merges=[("a", "ð")])  # ð stands for the byte F0
-    ids = bare(tokenizer, "a😀b")
-    assert len(ids) == 5
+    ids = [tokenizer.convert_tokens_to_ids("að"), *bare(tokenizer, "😀b")[1:]]
     builder = built(tokenizer, ids)
     assert builder.text == "a😀b"
     assert builder.offsets == [[0, 2], [1, 2], [1, 2], [1, 2], [2, 3]]

@@ -1,0 +1,59 @@
+"""README's example task, taken from the text itself, validates and runs as it stands."""
+
+import json
+import re
+
+import pytest
+from conftest import ROOT
+
+from tcb_bench.__main__ import main
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def block(language):
+    return re.search(rf"```{language}\n(.*?)```", README, re.DOTALL)[1]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("readme")
+    (folder / "capitals.yaml").write_text(block("yaml"), encoding="utf-8")
+    (folder / "capitals.jsonl").write_text(block("json"), encoding="utf-8")
+    return folder
+
+
+def test_the_example_is_one_yaml_of_at_most_45_lines():
+    assert len(block("yaml").splitlines()) <= 45
+
+
+def test_the_example_validates(folder, capsys):
+    assert main(["validate", str(folder / "capitals.yaml")]) == 0
+    shown = capsys.readouterr().out
+    assert "expected   'B' (index 1)" in shown
+
+
+@pytest.mark.slow
+def test_the_example_runs_and_its_samples_are_its_three_questions(folder, smollm2_folder, tmp_path):
+    words = ["run", "--model", f"hf/{smollm2_folder}", "--tasks", "capitals"]
+    assert main([*words, "--include_path", str(folder), "--output_path", str(tmp_path)]) == 0
+    [path] = tmp_path.rglob("samples_capitals_*.jsonl")
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [row["doc_id"] for row in rows] == ["0", "1", "2"]
+    assert all(row["rows"][0]["stability"]["choice_flip_radius"] > 0 for row in rows)
+
+
+def test_the_two_commands_are_shown_first():
+    assert README.index("make demo") < README.index("make test") < README.index("tcb-bench run")
+
+
+def test_every_task_and_option_that_the_text_names_exists():
+    from tcb_bench.parser import build_parser
+    from tcb_bench.task_files import catalogue
+
+    assert set(re.findall(r"`((?:mmlu|gsm8k)_tcb\w*)`", README)) <= set(catalogue())
+    known = {"--help", *re.findall(r"--\w+", build_parser().format_help())}
+    for command in build_parser()._subparsers._group_actions[0].choices.values():
+        known |= set(re.findall(r"--\w+", command.format_help()))
+    named = set(re.findall(r"(?<![-\w])--[a-z_]+", README)) - {"--index"}
+    assert named <= known
