@@ -160,7 +160,7 @@ def token_stability(  # noqa: PLR0913 - the head's own settings are five of them
     row_bytes = (head.size + rows_held * d) * head.compute_dtype.itemsize
     parts = []
     for a, b in spans(n, max(1, room // 2 // row_bytes)):
-        shard = Shard(hidden[a:b].to(head.compute_dtype), head, room // 4)
+        shard = Shard(hidden[a:b].to(head.compute_dtype), head, room * 3 // 8)
         asked = (None if ids is None else ids[a:b] for ids in (tokens, choices))
         parts.append(stability([shard], *asked, eps=eps))
     columns = {f.name: [getattr(part, f.name) for part in parts] for f in fields(TokenStability)}

@@ -123,7 +123,7 @@ class Shard:
         self.spread = head.spread  # its own temporaries are gone before x comes
         converted = d if head.weight.dtype != head.compute_dtype else 0
         self.columns = max(1, min(CELLS // n, workspace // (size * (8 * n + converted))))
-        self.pairs = max(1, workspace // (size * 3 * d))
+        self.pairs = max(1, workspace // (size * 8 * d))
         self.x = hidden.new_empty(n, head.size)
         for a, b in spans(head.size, self.columns):
             torch.mm(hidden, head.rows(a, b).T, out=self.x[:, a:b])
@@ -158,35 +158,35 @@ class Shard:
     def sums(self, peak: Peak) -> Sums:
         """What this slice adds, given the top-1 over all slices."""
         x, index = self.best
-        is_k = index + self.head.first_id == peak.ids[:, None]
-        sums, crowded = self._near(peak, x.masked_fill(is_k, -torch.inf), index)
+        x = x.masked_fill(index + self.head.first_id == peak.ids[:, None], -torch.inf)
+        sums, crowded = self._near(peak, x, index)
         if crowded.any():
+            self.x.scatter_(1, index, x)
             struck = self._strike_copies(crowded, peak)
             x, index = self.x.topk(x.shape[1])
-            is_k = index + self.head.first_id == peak.ids[:, None]
-            sums, _ = self._near(peak, x.masked_fill_(is_k, -torch.inf), index)
+            sums, _ = self._near(peak, x, index)
             sums.same.add_(struck)
         self.x.scatter_(1, index, -torch.inf)
         self._add_rest(sums, peak)
         return sums
 
-    def _near(self, peak: Peak) -> tuple[Sums, Tensor, Tensor]:
-        """Sums over the best runners-up, by row differences: exact where rows almost coincide too.
+    def _near(self, peak: Peak, x: Tensor, index: Tensor) -> tuple[Sums, Tensor]:
+        """Sums over the tokens ``index`` (R, M) by row differences, exact for nearly equal rows.
 
-        Also their (R, M) indices, and (R,) where all are copies of w_k, so that ref is not known.
+        Also (R,) where all of them are copies of w_k, so that ref is not known.
         """
-        x, index = self.x.topk(min(NEAR, self.head.size))
         rows = self.head.gather(index)
-        distance = torch.cdist(rows, peak.row[:, None], compute_mode="donot_use_mm_for_euclid_dist")
-        flip, best = distance_ratio(peak.x[:, None] - x, distance[..., 0]).min(1)
-        flip_ids = index.gather(1, best[:, None])[:, 0] + self.head.first_id
         if self.head.softcap is None:
             gap = rows.sub_(peak.row[:, None])
+            length = distance = torch.linalg.vector_norm(gap, dim=-1)
         else:
+            distance = torch.linalg.vector_norm(rows - peak.row[:, None], dim=-1)
             y_k = self.head.slope(peak.x)[:, None] * peak.row
             gap = rows.mul_(self.head.slope(x)[..., None]).sub_(y_k[:, None])
-        square = torch.linalg.vector_norm(gap, dim=-1).square_()
-        fresh, copy = (x > -torch.inf) & (square > 0), (x > -torch.inf) & (square == 0)
+            length = torch.linalg.vector_norm(gap, dim=-1)
+        flip, best = distance_ratio(peak.x[:, None] - x, distance).min(1)
+        flip_ids = index.gather(1, best[:, None])[:, 0] + self.head.first_id
+        fresh, copy = (x > -torch.inf) & (length > 0), (x > -torch.inf) & (length == 0)
         z = self.head.logit(x)
         ref = z.masked_fill(~fresh, -torch.inf).amax(1)
         t = torch.exp(z - _finite(ref)[:, None]).masked_fill_(~fresh, 0)
@@ -196,14 +196,14 @@ class Shard:
             ref=ref,
             e=t.sum(1),
             s=t.square().sum(1),
-            b=(t.square() * square).sum(1),
+            b=(t * length).square().sum(1),
             m=m,
             q=q,
             same=torch.stack([r.sum(1), r.square().sum(1)], 1),
             flip=flip,
             flip_ids=flip_ids.where(flip < torch.inf, -1),
         )
-        return sums, index, copy.any(1) & ~fresh.any(1)
+        return sums, copy.any(1) & ~fresh.any(1)
 
     def _strike_copies(self, crowded: Tensor, peak: Peak) -> Tensor:
         """Strike every copy of w_k out of x in the rows ``crowded``; their ``Sums.same`` (R, 2)."""

@@ -16,6 +16,9 @@ def main(argv: list[str] | None = None) -> int:
     except TcbBenchError as error:
         print(f"tcb-bench: {error}", file=sys.stderr)  # noqa: T201
         return error.exit_code
+    except KeyboardInterrupt:  # before or after the part that has something to save
+        print("tcb-bench: interrupted", file=sys.stderr)  # noqa: T201
+        return 130
     except BrokenPipeError:  # `tcb-bench ls tasks | head` closed its end
         sys.stderr.close()
         return 0

@@ -12,6 +12,7 @@ from tcb_bench.results import (
     directions,
     environment,
     lm_eval_entry,
+    task_metrics,
 )
 from tcb_bench.store import Manifest
 
@@ -38,7 +39,8 @@ def result_file(
     ours = {task.name for task in results} | {name for name in evaluated["results"] if "|" in name}
     stock = [name for name in evaluated["results"] if name not in ours]
     seed = manifest.settings["options"]["seed"]
-    entries = {task.name: lm_eval_entry(task, seed) for task in results}
+    metrics = {task.name: task_metrics(task, seed) for task in results}
+    entries = {task.name: lm_eval_entry(task, metrics[task.name][0]) for task in results}
     tables = _tables(results, entries)
     for name in stock:
         entries[name] = _without_text(evaluated["results"][name])
@@ -57,7 +59,7 @@ def result_file(
             "wall_time_s": _wall_time(manifest),
             "is_partial": manifest.finished_s is None or bool(missing),
             "missing": dict(missing),
-            "tasks": {task.name: block_entry(task, seed) for task in results},
+            "tasks": {task.name: block_entry(task, metrics[task.name][1]) for task in results},
         },
     }
 
@@ -73,7 +75,7 @@ def _tables(
         tables["higher_is_better"][task.name] = directions(entries[task.name])
         tables["n-samples"][task.name] = {
             "original": task.facts["data"]["available"],
-            "effective": len({doc["doc_id"] for doc in task.documents}),
+            "effective": len(task.documents),
         }
     return tables
 

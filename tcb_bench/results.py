@@ -23,6 +23,7 @@ from tcb_bench.aggregate import (
 )
 from tcb_bench.metrics import METRIC_VERSION
 from tcb_bench.metrics.answers import EXTRACTION_VERSION
+from tcb_bench.metrics.statistics import Interval
 from tcb_bench.scoring import states
 from tcb_bench.version import __version__
 
@@ -67,44 +68,76 @@ class TaskResult:
 
     @property
     def documents(self) -> list[Document]:
-        """All samples of all conditions."""
-        return [doc for docs in self.cells.values() for doc in docs]
+        """All samples, each question once: the rows of all its conditions together.
+
+        Conditions ask the same questions, so a question, not a sample, is what intervals resample.
+        """
+        if len(self.cells) == 1:
+            return list(next(iter(self.cells.values())))
+        rows: dict[tuple[str, str], list[Any]] = {}
+        for samples in self.cells.values():
+            for sample in samples:
+                rows.setdefault((sample["task"], sample["doc_id"]), []).extend(sample["rows"])
+        return [{"rows": found} for found in rows.values()]
 
 
-def lm_eval_entry(task: TaskResult, seed: int) -> dict[str, Any]:
+Metrics = dict[str, dict[str, Interval]]
+"""Filter (``none``: all documents, ``completed``: finished texts only) -> name -> interval."""
+
+
+def task_metrics(task: TaskResult, seed: int) -> tuple[Metrics, dict[str, Metrics]]:
+    """The task's aggregates over all conditions, and those of each condition; nothing twice."""
+    overall = _metrics(task.documents, task.members.values(), seed)
+    if len(task.cells) == 1:
+        return overall, dict.fromkeys(task.cells, overall)
+    return overall, {cell: _metrics(docs, (), seed) for cell, docs in task.cells.items()}
+
+
+def _metrics(
+    documents: Sequence[Document], members: Iterable[Sequence[Document]], seed: int
+) -> Metrics:
+    is_all_completed = all(row["state"] == "scored" for doc in documents for row in doc["rows"])
+    members = list(members)
+    found: Metrics = {}
+    for name, completed in (("none", False), ("completed", True)):
+        if completed and is_all_completed:
+            found[name] = found["none"]
+            continue
+        found[name] = aggregate(documents, completed=completed, seed=seed)
+        if members:
+            found[name]["acc_macro"] = accuracy_macro(members, completed=completed, seed=seed)
+    return found
+
+
+def lm_eval_entry(task: TaskResult, metrics: Metrics) -> dict[str, Any]:
     """``results[task]``: aggregates over all its conditions, under ``name,filter`` keys."""
     entry: dict[str, Any] = {"alias": task.name, "sample_len": len(task.documents)}
-    for name, completed in (("none", False), ("completed", True)):
-        metrics = aggregate(task.documents, completed=completed, seed=seed)
-        if task.members:
-            metrics["acc_macro"] = accuracy_macro(
-                task.members.values(), completed=completed, seed=seed
-            )
-        entry |= flatten(metrics, name)
+    for name, found in metrics.items():
+        entry |= flatten(found, name)
     return entry
 
 
-def block_entry(task: TaskResult, seed: int) -> dict[str, Any]:
+def block_entry(task: TaskResult, cells: Mapping[str, Metrics]) -> dict[str, Any]:
     """``tcb_bench.tasks[task]``: signature, data, counts, and each condition with its metrics."""
     return {
         **task.facts,
         "signature": signature(task.signature_parts),
         "counts": states([row for doc in task.documents for row in doc["rows"]]),
         "usage": usage(task.documents),
-        "conditions": {cell: _condition(task, cell, seed) for cell in task.cells},
+        "conditions": {cell: _condition(task, cell, found) for cell, found in cells.items()},
     }
 
 
-def _condition(task: TaskResult, cell: str, seed: int) -> dict[str, Any]:
-    documents = task.cells[cell]
-    metrics = aggregate(documents, completed=False, seed=seed)
-    completed = aggregate(documents, completed=True, seed=seed)
+def _condition(task: TaskResult, cell: str, metrics: Metrics) -> dict[str, Any]:
+    def records(name: str) -> dict[str, Any]:
+        return {key: as_record(interval) for key, interval in metrics[name].items()}
+
     return {
         "axes": dict(task.axes.get(cell, {})),
         "temperature_effective": task.temperature_effective,
-        "counts": states([row for doc in documents for row in doc["rows"]]),
-        "metrics": {name: as_record(interval) for name, interval in metrics.items()},
-        "metrics_completed": {name: as_record(interval) for name, interval in completed.items()},
+        "counts": states([row for doc in task.cells[cell] for row in doc["rows"]]),
+        "metrics": records("none"),
+        "metrics_completed": records("completed"),
     }
 
 

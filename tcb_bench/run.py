@@ -126,7 +126,7 @@ def _set_model_sampling(loaded: Loaded, lm: Any) -> None:
     for task in loaded.tasks.values():
         spec = getattr(task, "spec", None)
         if spec is not None and spec.sampling_defaults == "model":
-            task.model_sampling = dict(lm.sampling_defaults)
+            task.model_sampling = dict(lm.model_sampling)
 
 
 def _check_same_data(loaded: Loaded, expected: dict[str, str]) -> None:
