@@ -82,7 +82,7 @@ class Head:
         return torch.cosh(x / self.softcap).pow_(-2)
 
     def _spans(self) -> Iterator[tuple[int, int]]:
-        return spans(self.size, max(1, 2**18 // self.weight.shape[1]))  # 1 MiB of float32
+        return spans(self.size, max(1, 2**19 // self.weight.shape[1]))  # 2 MiB of float32
 
     def check_states(self, hidden: Tensor) -> None:
         """Raise ValueError unless ``hidden`` is (N, d), N >= 1, finite, on the weights' device."""
@@ -127,12 +127,16 @@ class Head:
     def spread(self) -> Tensor:
         """(V,) squared distance of every row from ``center``."""
 
-        def squares(center: Tensor | float) -> Tensor:
-            return torch.cat([(self.rows(*s) - center).square_().sum(1) for s in self._spans()])
+        def squares(center: Tensor) -> Tensor:
+            mode = "donot_use_mm_for_euclid_dist"  # differences first, and no copy for them
+            parts = [
+                torch.cdist(self.rows(*s), center[None], compute_mode=mode) for s in self._spans()
+            ]
+            return torch.cat(parts)[:, 0].square_()
 
         spread = squares(self.center)
         if not spread.isfinite().all():
-            row = int(squares(0.0).isfinite().logical_not().nonzero()[0])
+            row = int(squares(torch.zeros_like(self.center)).isfinite().logical_not().nonzero()[0])
             raise ValueError(f"weight must be finite; row {row} holds NaN or Inf")
         return spread
 

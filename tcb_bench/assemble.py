@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tcb_bench.aggregate import Document
 from tcb_bench.load_tasks import Loaded
 from tcb_bench.result_file import result_file
 from tcb_bench.results import TaskResult, digest
@@ -113,7 +114,7 @@ def _clean_config(task: Any) -> dict[str, Any]:
 def _group_result(name: str, members: Sequence[str], results: Sequence[TaskResult]) -> TaskResult:
     """A group: all its tasks' documents together (micro), and each task alike (macro)."""
     parts = [task for task in results if task.name in members]
-    cells: dict[str, list[Sample]] = {}
+    cells: dict[str, list[Document]] = {}
     for task in parts:
         for cell, documents in task.cells.items():
             cells.setdefault(cell, []).extend(documents)

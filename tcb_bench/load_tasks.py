@@ -156,12 +156,17 @@ def quiet() -> Iterator[None]:
     logging.getLogger("lm_eval").setLevel(logging.ERROR)  # its warnings name its own defaults
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # we say what failed, in one line
     names = ("lm_eval.api.task", "lm_eval.api.model", "lm_eval.models.huggingface")
-    modules = [sys.modules[name] for name in names if name in sys.modules]
-    bars = [module.tqdm for module in modules]  # type: ignore[attr-defined]
+    modules: list[Any] = [sys.modules[name] for name in names if name in sys.modules]
+    bars = [module.tqdm for module in modules]
     for module, bar in zip(modules, bars, strict=True):
-        module.tqdm = functools.partial(bar, disable=True)  # type: ignore[attr-defined]
+        module.tqdm = functools.partial(_hidden, bar)
     try:
         yield
     finally:
         for module, bar in zip(modules, bars, strict=True):
-            module.tqdm = bar  # type: ignore[attr-defined]
+            module.tqdm = bar
+
+
+def _hidden(bar: Any, *args: Any, **kwargs: Any) -> Any:
+    """A progress bar that is not drawn, whatever its caller says."""
+    return bar(*args, **{**kwargs, "disable": True})

@@ -42,7 +42,7 @@ class Parser(argparse.ArgumentParser):
         options = [name for action in self._actions for name in action.option_strings]
         return options + [str(c) for action in self._actions for c in action.choices or ()]
 
-    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]  # noqa: ANN001, ANN201
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
         """argparse's, but a command refuses its own unknown options, so it can name the nearest."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:

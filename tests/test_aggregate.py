@@ -20,7 +20,16 @@ def row(acc=1.0, state="scored", **stability):
 DOCUMENTS = [
     document(row(1.0, delta_tcb=2.0, log10_delta_tcb=math.log10(2), h_norm=4.0, flip_radius=1.0)),
     document(row(0.0, delta_tcb=None, log10_delta_tcb=400.0, h_norm=4.0, flip_radius=0.0)),
-    document(row(0.0, "truncated", delta_tcb=8.0, log10_delta_tcb=math.log10(8), h_norm=2.0, flip_radius=3.0)),
+    document(
+        row(
+            0.0,
+            "truncated",
+            delta_tcb=8.0,
+            log10_delta_tcb=math.log10(8),
+            h_norm=2.0,
+            flip_radius=3.0,
+        )
+    ),
     document(row(None, "error")),
 ]
 
@@ -61,11 +70,23 @@ def test_macro_weighs_subjects_alike_and_its_error_is_over_questions():
 
 def test_keys_are_lm_evals_and_nothing_is_a_text():
     flat = flatten({"acc": Interval(0.5, 0.1, 0.9, None, 3)}, "none")
-    assert flat == {"acc,none": 0.5, "acc_stderr,none": None, "acc_ci_low,none": 0.1, "acc_ci_high,none": 0.9, "acc_n,none": 3}
+    assert flat == {
+        "acc,none": 0.5,
+        "acc_stderr,none": None,
+        "acc_ci_low,none": 0.1,
+        "acc_ci_high,none": 0.9,
+        "acc_n,none": 3,
+    }
 
 
 def test_what_is_not_finite_is_null_in_a_record():
-    assert as_record(Interval(math.inf, 1.0, math.inf, math.nan, 3)) == {"value": None, "ci_low": 1.0, "ci_high": None, "stderr": None, "n": 3}
+    assert as_record(Interval(math.inf, 1.0, math.inf, math.nan, 3)) == {
+        "value": None,
+        "ci_low": 1.0,
+        "ci_high": None,
+        "stderr": None,
+        "n": 3,
+    }
 
 
 def test_acc_always_stands_also_without_any_value():

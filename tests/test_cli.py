@@ -32,10 +32,18 @@ def failed(capsys, *words):
         (["run", "--tasks", "", "--data", "sample"], 2, "no tasks given"),
         (["run", "--limit", "0"], 2, "--limit 0 takes no document"),
         (["run", "--limit", "-3"], 2, "--limit -3"),
-        (["run", "--limit", "1.5", "--tasks", "gsm8k_tcb", "--data", "sample"], 2, "neither whole nor a share"),
+        (
+            ["run", "--limit", "1.5", "--tasks", "gsm8k_tcb", "--data", "sample"],
+            2,
+            "neither whole nor a share",
+        ),
         (["run", "--batch_size", "0"], 2, "--batch_size '0'"),
         (["run", "--num_fewshot", "-1"], 2, "--num_fewshot -1"),
-        (["run", "--num_fewshot", "9", "--tasks", "gsm8k_tcb", "--data", "sample"], 2, "the pool has 5"),
+        (
+            ["run", "--num_fewshot", "9", "--tasks", "gsm8k_tcb", "--data", "sample"],
+            2,
+            "the pool has 5",
+        ),
         (["run", "--gen_kwargs", "temprature=1"], 2, "did you mean 'temperature'"),
         (["run", "--gen_kwargs", "temperature=hot"], 2, "temperature='hot' is not a number"),
         (["run", "--gen_kwargs", "temperature=-1"], 2, "outside [0, inf]"),
@@ -66,15 +74,31 @@ def test_a_wrong_command_is_one_line_with_the_right_exit_code(capsys, tmp_path, 
     ],
 )
 def test_a_wrong_model_is_one_line(capsys, tmp_path, model, code, part):
-    words = ("run", "--model", model, "--tasks", "gsm8k_tcb", "--data", "sample", "--output_path", str(tmp_path))
-    done = subprocess.run([sys.executable, "-m", "tcb_bench", *words], capture_output=True, text=True)
+    words = (
+        "run",
+        "--model",
+        model,
+        "--tasks",
+        "gsm8k_tcb",
+        "--data",
+        "sample",
+        "--output_path",
+        str(tmp_path),
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "tcb_bench", *words], capture_output=True, text=True
+    )
     assert done.returncode == code, done.stderr
     assert part in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
 
 
 def test_pairs_are_literals_where_they_are_such():
-    assert parse_pairs("temperature=0.6, top_k=5,until=End", "--gen_kwargs") == {"temperature": 0.6, "top_k": 5, "until": "End"}
+    assert parse_pairs("temperature=0.6, top_k=5,until=End", "--gen_kwargs") == {
+        "temperature": 0.6,
+        "top_k": 5,
+        "until": "End",
+    }
     with pytest.raises(UsageError, match="given twice"):
         parse_pairs("a=1,a=2", "--gen_kwargs")
 

@@ -34,7 +34,11 @@ def test_an_option_none_stays_text_from_a_users_own_file(tmp_path, suffix):
 
     rows = pandas.DataFrame({"q": ["a", "b"], "option": ["None", "NA"], "id": ["i1", "i2"]})
     path = tmp_path / f"d.{suffix}"
-    {"csv": lambda: rows.to_csv(path, index=False), "json": lambda: rows.to_json(path, orient="records", lines=True), "parquet": lambda: rows.to_parquet(path)}[suffix]()
+    {
+        "csv": lambda: rows.to_csv(path, index=False),
+        "json": lambda: rows.to_json(path, orient="records", lines=True),
+        "parquet": lambda: rows.to_parquet(path),
+    }[suffix]()
     config = {**BASE, "dataset_path": suffix, "dataset_kwargs": {"data_files": {"test": path.name}}}
     documents = load_documents(config, spec(), "hub", tmp_path)["test"]
     assert list(documents["option"]) == ["None", "NA"]
@@ -45,8 +49,19 @@ def test_ids_count_the_rows_of_the_source_by_the_template(tmp_path):
     (tmp_path / "law.csv").write_text("q\na\nb\n")
     [first, second] = load_documents(BASE, local(), str(tmp_path), tmp_path)["test"]
     assert [first[ID_COLUMN], second[ID_COLUMN]] == ["0", "1"]
-    named = tcb_spec({"tcb": {"request": "next_token", "doc_id": "{config}/{split}/{row}", "local": {"files": "{config}.csv"}}}, "t")
-    assert load_documents(BASE, named, str(tmp_path), tmp_path)["test"][1][ID_COLUMN] == "law/test/1"
+    named = tcb_spec(
+        {
+            "tcb": {
+                "request": "next_token",
+                "doc_id": "{config}/{split}/{row}",
+                "local": {"files": "{config}.csv"},
+            }
+        },
+        "t",
+    )
+    assert (
+        load_documents(BASE, named, str(tmp_path), tmp_path)["test"][1][ID_COLUMN] == "law/test/1"
+    )
 
 
 def test_two_rows_with_one_id_are_refused(tmp_path):
@@ -91,7 +106,9 @@ def test_a_folder_without_the_subject_is_missing_data_and_no_folder_is_an_error(
 
 def test_the_hub_out_of_reach_says_what_to_do(tmp_path):
     with pytest.raises(DataError, match="--data sample .* --data DIR") as caught:
-        load_documents({**BASE, "dataset_path": "cais/mmlu-that-is-not-there"}, spec(), "hub", tmp_path)
+        load_documents(
+            {**BASE, "dataset_path": "cais/mmlu-that-is-not-there"}, spec(), "hub", tmp_path
+        )
     assert "\n" not in str(caught.value)
 
 

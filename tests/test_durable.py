@@ -33,7 +33,9 @@ class Engine(LM):
         prompt, parameters = request.args
         self.log.append((prompt, parameters["seed"]))
         text = f"{prompt}:{parameters['seed']}"
-        answer = Failure("bad prompt") if prompt == "bad" else Generation(text, [1], [[0, 1]], "stop", 1)
+        answer = (
+            Failure("bad prompt") if prompt == "bad" else Generation(text, [1], [[0, 1]], "stop", 1)
+        )
         on_response(index, answer)
         return answer
 
@@ -59,7 +61,13 @@ class Engine(LM):
 def asks(prompts, temperature=0.0, repeats=1):
     """Instances as lm-eval hands them over: each one repeats times, the same object."""
     instances = [
-        Instance("generate_traced", {"tcb_id": f"d{i}"}, (p, {"temperature": temperature}), 0, ("task", i, repeats))
+        Instance(
+            "generate_traced",
+            {"tcb_id": f"d{i}"},
+            (p, {"temperature": temperature}),
+            0,
+            ("task", i, repeats),
+        )
         for i, p in enumerate(prompts)
     ]
     return [instance for instance in instances for _ in range(repeats)]
@@ -146,7 +154,10 @@ def test_a_failure_is_returned_and_asked_again_by_the_next_run(tmp_path):
 
 
 def test_lm_evals_own_requests_are_kept_as_they_come_and_resumed(tmp_path):
-    requests = [Instance("loglikelihood", {}, (c, " x"), 0, ("stock", i, 1)) for i, c in enumerate(["a", "late", "b"])]
+    requests = [
+        Instance("loglikelihood", {}, (c, " x"), 0, ("stock", i, 1))
+        for i, c in enumerate(["a", "late", "b"])
+    ]
     with Store(tmp_path) as store:
         engine = Engine()
         assert durable(store, engine).loglikelihood(requests) == [(-1.5, True)] * 3
@@ -173,5 +184,7 @@ def test_progress_counts_what_the_store_had(tmp_path):
     seen = []
     with Store(tmp_path) as store:
         durable(store, Engine()).generate_traced(asks(["a", "b"]))
-        DurableLM(Engine(), store, store.begin({}), 0, lambda *r: seen.append(r)).generate_traced(asks(["a", "b", "c"]))
+        DurableLM(Engine(), store, store.begin({}), 0, lambda *r: seen.append(r)).generate_traced(
+            asks(["a", "b", "c"])
+        )
     assert seen == [(2, 3), (3, 3)]

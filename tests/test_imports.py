@@ -56,11 +56,23 @@ def test_the_engine_does_not_import_the_command_line(path):
 
 @pytest.mark.parametrize("path", files(ROOT / "tcb_bench" / "models"), ids=lambda p: p.name)
 def test_models_know_nothing_of_tasks_runs_or_stores(path):
-    banned = {"task", "run", "store", "durable", "results", "load_tasks", "assemble", "samples", "data"}
+    banned = {
+        "task",
+        "run",
+        "store",
+        "durable",
+        "results",
+        "load_tasks",
+        "assemble",
+        "samples",
+        "data",
+    }
     assert not {f"tcb_bench.{name}" for name in banned} & set(imported(path))
 
 
-@pytest.mark.parametrize("command", [["--help"], ["run", "--help"], ["ls", "metrics"], ["ls", "tasks"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [["--help"], ["run", "--help"], ["ls", "metrics"], ["ls", "tasks"]], ids=" ".join
+)
 def test_help_and_lists_import_neither_torch_nor_lm_eval(command):
     script = (
         "import sys\nfrom tcb_bench.__main__ import main\n"
@@ -77,7 +89,9 @@ def test_no_module_is_loaded_under_two_names():
     assert subprocess.run([sys.executable, "-c", script], cwd=ROOT).returncode == 0
 
 
-@pytest.mark.parametrize("path", files(ROOT / "tcb_bench") + files(ROOT / "metrics"), ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path", files(ROOT / "tcb_bench") + files(ROOT / "metrics"), ids=lambda p: p.name
+)
 def test_files_and_functions_stay_within_their_budget(path):
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 300

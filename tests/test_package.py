@@ -14,9 +14,16 @@ pytestmark = pytest.mark.slow
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
-    ignored = ["--exclude=./.venv*", "--exclude=./build", "--exclude=./*.egg-info", "--exclude=./.git"]
+    ignored = [
+        "--exclude=./.venv*",
+        "--exclude=./build",
+        "--exclude=./*.egg-info",
+        "--exclude=./.git",
+    ]
     source.mkdir()
-    packed = subprocess.run(["tar", "-C", ROOT, *ignored, "-cf", "-", "."], capture_output=True, check=True).stdout
+    packed = subprocess.run(
+        ["tar", "-C", ROOT, *ignored, "-cf", "-", "."], capture_output=True, check=True
+    ).stdout
     subprocess.run(["tar", "-C", source, "-xf", "-"], input=packed, check=True)
     build = [sys.executable, "-m", "build", "--wheel", "--outdir", folder, source]
     done = subprocess.run(build, capture_output=True, text=True)
@@ -28,23 +35,41 @@ def test_the_wheel_holds_every_yaml_sample_and_page_of_the_tasks(wheel):
     packed = set(zipfile.ZipFile(wheel).namelist())
     data = [p for p in (ROOT / "tasks").rglob("*") if p.suffix in (".yaml", ".jsonl", ".md")]
     assert len(data) > 70
-    missing = [str(p.relative_to(ROOT)) for p in data if f"tcb_bench/{p.relative_to(ROOT)}" not in packed]
+    missing = [
+        str(p.relative_to(ROOT)) for p in data if f"tcb_bench/{p.relative_to(ROOT)}" not in packed
+    ]
     assert missing == []
 
 
 def test_the_wheel_holds_every_module(wheel):
     packed = set(zipfile.ZipFile(wheel).namelist())
-    for folder, prefix in [("tcb_bench", ""), ("metrics", "tcb_bench/"), ("leaderboards", "tcb_bench/")]:
+    for folder, prefix in [
+        ("tcb_bench", ""),
+        ("metrics", "tcb_bench/"),
+        ("leaderboards", "tcb_bench/"),
+    ]:
         for path in (ROOT / folder).rglob("*.py"):
             assert f"{prefix}{path.relative_to(ROOT)}" in packed
 
 
 def test_the_installed_wheel_lists_its_tasks_from_another_folder(wheel, tmp_path):
     target = tmp_path / "site"
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", target, wheel]
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        target,
+        wheel,
+    ]
     subprocess.run(install, check=True, capture_output=True)
     script = f"import sys; sys.path.insert(0, {str(target)!r}); import tcb_bench.tasks, tcb_bench.__main__ as m; assert tcb_bench.tasks.__file__.startswith({str(target)!r}); sys.exit(m.main(['ls', 'groups']))"
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert "mmlu_tcb_reasoning" in done.stdout
 

@@ -24,18 +24,30 @@ SUBJECTS = ("philosophy", "formal_logic")
 def outcome(shared_data, smollm2_folder, tmp_path_factory):
     tasks = tuple(f"mmlu_tcb_{subject}" for subject in SUBJECTS)
     options = TaskOptions(data=str(shared_data), limit=100)
-    return run(RunConfig(model=f"hf/{smollm2_folder}", tasks=tasks, options=options, output_path=tmp_path_factory.mktemp("parity"), dtype="float32"))
+    return run(
+        RunConfig(
+            model=f"hf/{smollm2_folder}",
+            tasks=tasks,
+            options=options,
+            output_path=tmp_path_factory.mktemp("parity"),
+            dtype="float32",
+        )
+    )
 
 
 @pytest.fixture(scope="module")
 def samples(outcome):
-    return [json.loads(line) for path in outcome.sample_paths for line in path.read_text().splitlines()]
+    return [
+        json.loads(line) for path in outcome.sample_paths for line in path.read_text().splitlines()
+    ]
 
 
 def test_a_hundred_questions_of_each_subject_were_drawn(samples):
     assert len(samples) == 200
     assert len({s["doc_id"] for s in samples}) == 200
-    rows = [int(s["doc_id"].rsplit("/", 1)[1]) for s in samples if s["doc_id"].startswith("philosophy")]
+    rows = [
+        int(s["doc_id"].rsplit("/", 1)[1]) for s in samples if s["doc_id"].startswith("philosophy")
+    ]
     assert rows == sorted(rows)
     assert max(rows) > 200, "a seeded draw, not the first hundred"
 
@@ -44,7 +56,9 @@ def test_prompts_are_lm_evals_standard_mmlu_prompts(samples):
     for sample in samples:
         doc = sample["doc"]
         subject = sample["doc_id"].split("/")[0].replace("_", " ")
-        options = "".join(f"{letter}. {text}\n" for letter, text in zip("ABCD", doc["choices"], strict=True))
+        options = "".join(
+            f"{letter}. {text}\n" for letter, text in zip("ABCD", doc["choices"], strict=True)
+        )
         head = f"The following are multiple choice questions (with answers) about {subject}.\n\n"
         assert sample["prompt"] == f"{head}{doc['question'].strip()}\n{options}Answer:"
 
@@ -58,11 +72,15 @@ def test_every_prediction_equals_that_of_lm_evals_own_log_likelihood(samples, sm
         for n, s in enumerate(samples)
         for i, letter in enumerate("ABCD")
     ]
-    theirs = np.array([value for value, _ in lm.loglikelihood(requests, disable_tqdm=True)]).reshape(-1, 4)
+    theirs = np.array(
+        [value for value, _ in lm.loglikelihood(requests, disable_tqdm=True)]
+    ).reshape(-1, 4)
     ours = np.array([s["rows"][0]["choice_logprobs"] for s in samples])
     np.testing.assert_allclose(ours, theirs, atol=2e-4)
     assert ["ABCD"[i] for i in theirs.argmax(1)] == [s["rows"][0]["answer"] for s in samples]
-    correct = [float(i == s["doc"]["answer"]) for i, s in zip(theirs.argmax(1), samples, strict=True)]
+    correct = [
+        float(i == s["doc"]["answer"]) for i, s in zip(theirs.argmax(1), samples, strict=True)
+    ]
     assert correct == [s["acc"] for s in samples]
 
 

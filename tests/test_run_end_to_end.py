@@ -22,7 +22,9 @@ TASKS = "mmlu_tcb_reasoning,gsm8k_tcb_zeroshot"
 TOTAL = 5 * 4 + 4
 BATCH = 2
 KILLS = 5
-RUN = f"run --data sample --tasks {TASKS} --limit 4 --batch_size {BATCH} --gen_kwargs max_gen_toks=24"
+RUN = (
+    f"run --data sample --tasks {TASKS} --limit 4 --batch_size {BATCH} --gen_kwargs max_gen_toks=24"
+)
 FLOAT = 1e-5
 
 
@@ -31,7 +33,15 @@ def command(smollm2_folder):
     """(output, log) -> the words of a run; run in the model's folder, so that its name is short."""
     runner = Path(__file__).with_name("logged_cli.py")
     model = ["--model", f"hf/{smollm2_folder}"]
-    return lambda output, log: [sys.executable, str(runner), str(log), *RUN.split(), *model, "--output_path", str(output)]
+    return lambda output, log: [
+        sys.executable,
+        str(runner),
+        str(log),
+        *RUN.split(),
+        *model,
+        "--output_path",
+        str(output),
+    ]
 
 
 def start(words):
@@ -71,7 +81,10 @@ def result_of(output):
 
 def samples_of(output):
     found = {}
-    for task in ["gsm8k_tcb_zeroshot", *(f"mmlu_tcb_reasoning_{s}" for s in ("philosophy", "formal_logic"))]:
+    for task in [
+        "gsm8k_tcb_zeroshot",
+        *(f"mmlu_tcb_reasoning_{s}" for s in ("philosophy", "formal_logic")),
+    ]:
         lines = newest(output, f"samples_{task}_*.jsonl").read_text().splitlines()
         found[task] = [json.loads(line) for line in lines]
     return found
@@ -147,7 +160,11 @@ def test_score_without_a_model_gives_the_same_numbers_and_samples(undisturbed):
     output, _ = undisturbed
     before, samples = result_of(output), samples_of(output)
     script = "import sys\nfrom tcb_bench.__main__ import main\ncode = main(sys.argv[1:])\nsys.exit(code or 'tcb_bench.models.hf' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script, "score", str(run_folder(output))], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, "score", str(run_folder(output))],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     assert without_clock(result_of(output)) == without_clock(before)
     assert samples_of(output) == samples
@@ -165,12 +182,21 @@ def test_score_really_scores_a_changed_response_changes_acc(undisturbed, tmp_pat
         [blob] = store.execute("SELECT response FROM responses WHERE key = ?", (key,)).fetchone()
         response = json.loads(zlib.decompress(blob))
         response["text"] = f"The final answer is \\boxed{{{gold}}}."
-        store.execute("UPDATE responses SET response = ? WHERE key = ?", (zlib.compress(json.dumps(response).encode()), key))
+        store.execute(
+            "UPDATE responses SET response = ? WHERE key = ?",
+            (zlib.compress(json.dumps(response).encode()), key),
+        )
     store.close()
-    done = subprocess.run([sys.executable, "-m", "tcb_bench", "score", str(run_folder(output))], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "tcb_bench", "score", str(run_folder(output))],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     before = result_of(undisturbed[0])["results"]["gsm8k_tcb_zeroshot"]["acc,none"]
-    assert result_of(output)["results"]["gsm8k_tcb_zeroshot"]["acc,none"] == pytest.approx(before + 0.25)
+    assert result_of(output)["results"]["gsm8k_tcb_zeroshot"]["acc,none"] == pytest.approx(
+        before + 0.25
+    )
 
 
 def test_ctrl_c_says_what_is_saved_exits_130_and_the_same_command_continues(tmp_path, command):
@@ -195,10 +221,26 @@ def test_the_result_has_lm_evals_shape_with_strict_numbers(undisturbed):
 
     result = json.loads(text, parse_constant=refuse)
     entry = result["results"]["mmlu_tcb_reasoning"]
-    for key in ("acc,none", "acc,completed", "acc_stderr,none", "acc_macro,none", "flip_radius_median,none", "log10_relative_delta_mean,none"):
+    for key in (
+        "acc,none",
+        "acc,completed",
+        "acc_stderr,none",
+        "acc_macro,none",
+        "flip_radius_median,none",
+        "log10_relative_delta_mean,none",
+    ):
         assert isinstance(entry[key], float), key
     assert entry["acc_n,none"] == 20
-    keys = ("results", "configs", "versions", "n-shot", "higher_is_better", "n-samples", "config", "group_subtasks")
+    keys = (
+        "results",
+        "configs",
+        "versions",
+        "n-shot",
+        "higher_is_better",
+        "n-samples",
+        "config",
+        "group_subtasks",
+    )
     assert all(key in result for key in keys)
     assert not any("|" in name for name in result["results"])
     assert str(ROOT) not in text
@@ -228,7 +270,10 @@ def test_a_run_folder_of_another_model_is_refused(undisturbed, command, tmp_path
     output = tmp_path / "copy"
     shutil.copytree(undisturbed[0], output)
     with sqlite3.connect(run_folder(output) / "store.sqlite") as store:
-        store.execute("UPDATE meta SET value = ? WHERE name = 'model'", (json.dumps({"backend": "hf", "model": "other"}),))
+        store.execute(
+            "UPDATE meta SET value = ? WHERE name = 'model'",
+            (json.dumps({"backend": "hf", "model": "other"}),),
+        )
     store.close()
     done = subprocess.run(command(output, tmp_path / "log"), capture_output=True, text=True)
     assert done.returncode == 1

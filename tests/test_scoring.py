@@ -8,7 +8,13 @@ from tcb_bench.responses import Failure, Generation, NextToken
 from tcb_bench.scoring import score, states
 from tcb_bench.task_files import tcb_spec
 
-STABILITY = {"delta_tcb": 3.0, "log10_delta_tcb": math.log10(3), "relative_delta": 0.5, "choice_mass": 0.9, "v_eff": 1.5}
+STABILITY = {
+    "delta_tcb": 3.0,
+    "log10_delta_tcb": math.log10(3),
+    "relative_delta": 0.5,
+    "choice_mass": 0.9,
+    "v_eff": 1.5,
+}
 
 
 def choice_spec(**more):
@@ -89,7 +95,10 @@ def test_a_critical_position_that_moved_is_null_unless_the_trace_is_there():
     row = score(kept, "#### 42", text_spec())
     assert row["acc"] == 1.0
     assert row["stability"] == {}
-    assert "critical position is token 3 by final_number/1, but final_number/0 kept [0]" in row["reason"]
+    assert (
+        "critical position is token 3 by final_number/1, but final_number/0 kept [0]"
+        in row["reason"]
+    )
 
 
 def test_a_text_answer_is_compared_after_stripping():
@@ -100,4 +109,11 @@ def test_a_text_answer_is_compared_after_stripping():
 
 def test_every_state_is_counted_also_with_zero():
     counts = states([{"state": "scored"}, {"state": "error"}, {"state": "scored"}])
-    assert counts == {"scored": 2, "truncated": 0, "empty": 0, "filtered": 0, "error": 1, "unscored": 0}
+    assert counts == {
+        "scored": 2,
+        "truncated": 0,
+        "empty": 0,
+        "filtered": 0,
+        "error": 1,
+        "unscored": 0,
+    }

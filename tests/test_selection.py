@@ -44,7 +44,15 @@ def test_another_seed_draws_other_documents_and_none_are_twice():
 
 @pytest.mark.parametrize(
     ("limit", "available", "size"),
-    [(None, 9, None), (1, 9, 1), (1.0, 9, 1), (0.1, 95, 10), (0.1, 5, 1), (100, 9, 100), (0.999, 10, 10)],
+    [
+        (None, 9, None),
+        (1, 9, 1),
+        (1.0, 9, 1),
+        (0.1, 95, 10),
+        (0.1, 5, 1),
+        (100, 9, 100),
+        (0.999, 10, 10),
+    ],
 )
 def test_a_limit_is_a_count_or_a_share_of_this_task(limit, available, size):
     assert limit_size(limit, available) == size

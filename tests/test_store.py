@@ -14,11 +14,15 @@ from tcb_bench.errors import StoreError
 from tcb_bench.responses import Failure, Generation, NextToken, Plain
 from tcb_bench.store import STORE_FILE, Store
 
-TEXT = Generation("a\n— 😀", [1, 2], [[0, 1], [1, 5]], "stop", 7, {"delta_tcb": [math.inf]}, [1], "final_number/1")
+TEXT = Generation(
+    "a\n— 😀", [1, 2], [[0, 1], [1, 5]], "stop", 7, {"delta_tcb": [math.inf]}, [1], "final_number/1"
+)
 TOKEN = NextToken({"delta_tcb": 1e300, "v_eff": 1.0}, [-1.5, -0.2], [3, 4], 4, " B", 12)
 
 
-@pytest.mark.parametrize("response", [TEXT, TOKEN, Plain([-1.25, True]), Failure("too long")], ids=type)
+@pytest.mark.parametrize(
+    "response", [TEXT, TOKEN, Plain([-1.25, True]), Failure("too long")], ids=type
+)
 def test_a_response_comes_back_as_it_went_in(tmp_path, response):
     with Store(tmp_path) as store:
         store.put("k", {"prompt": "é"}, response)
@@ -48,7 +52,9 @@ def test_everything_put_before_sigkill_is_there_afterwards(tmp_path):
             store.put(str(i), {}, Plain(i))
             print(i, flush=True)
     """)
-    process = subprocess.Popen([sys.executable, "-c", writer, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", writer, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
     for _ in range(50):
         last = int(process.stdout.readline())
     os.kill(process.pid, signal.SIGKILL)

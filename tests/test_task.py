@@ -35,7 +35,11 @@ GENERATE = "tcb: {request: generate_traced}\n"
 
 
 def test_every_sampling_parameter_is_written_out_and_the_order_is_yaml_option_cell(load):
-    loaded = load(GENERATE + "generation_kwargs: {until: [x], top_p: 0.9, top_k: 7}\nsweep: {temperature: [0.0, 0.4]}\n", gen_kwargs={"top_k": 3, "temperature": 1.0})
+    loaded = load(
+        GENERATE
+        + "generation_kwargs: {until: [x], top_p: 0.9, top_k: 7}\nsweep: {temperature: [0.0, 0.4]}\n",
+        gen_kwargs={"top_k": 3, "temperature": 1.0},
+    )
     assert list(loaded.tasks) == ["mine|temperature=0.0", "mine|temperature=0.4"]
     assert loaded.tasks["mine|temperature=0.4"].generation() == {
         "temperature": 0.4,
@@ -56,7 +60,9 @@ def test_conditions_share_one_loaded_data_set(load):
 
 
 def test_sampling_defaults_model_takes_the_models_own_below_the_yamls(load):
-    task = load("tcb: {request: generate_traced, sampling_defaults: model}\ngeneration_kwargs: {until: [], top_k: 4}\n").tasks["mine"]
+    task = load(
+        "tcb: {request: generate_traced, sampling_defaults: model}\ngeneration_kwargs: {until: [], top_k: 4}\n"
+    ).tasks["mine"]
     task.model_sampling = {"top_p": 0.8, "top_k": 50, "temperature": 0.7}
     made = task.generation()
     assert (made["top_p"], made["top_k"], made["temperature"]) == (0.8, 4, 0.7)
@@ -65,10 +71,22 @@ def test_sampling_defaults_model_takes_the_models_own_below_the_yamls(load):
 @pytest.mark.parametrize(
     ("more", "error", "part"),
     [
-        (GENERATE + "generation_kwargs: {until: [], temprature: 1}\n", UnknownName, "did you mean 'temperature'"),
+        (
+            GENERATE + "generation_kwargs: {until: [], temprature: 1}\n",
+            UnknownName,
+            "did you mean 'temperature'",
+        ),
         (GENERATE + "process_results: x\n", UsageError, "process_results has no effect here"),
-        (GENERATE + "filter_list: [{name: x, filter: [{function: take_first}]}]\n", UsageError, "filter_list has no effect"),
-        (GENERATE + "metric_list: [{metric: flip_radus}]\n", UnknownName, "did you mean 'flip_radius'"),
+        (
+            GENERATE + "filter_list: [{name: x, filter: [{function: take_first}]}]\n",
+            UsageError,
+            "filter_list has no effect",
+        ),
+        (
+            GENERATE + "metric_list: [{metric: flip_radus}]\n",
+            UnknownName,
+            "did you mean 'flip_radius'",
+        ),
         (GENERATE + "doc_to_text: again\n", UsageError, "mine.yaml:10"),
         (GENERATE + "doc_to_txt: again\n", UsageError, "doc_to_text"),
         ("tcb: {request: generate_traced, epsilom: 2}\n", UsageError, "epsilon"),
@@ -83,7 +101,10 @@ def test_what_would_be_ignored_or_is_unknown_is_refused(load, more, error, part)
 
 def test_a_template_that_does_not_render_names_the_file_and_the_task(load):
     with pytest.raises(UsageError, match=r"mine\.yaml: task mine cannot be built"):
-        load(GENERATE + 'gen_prefix: "{{ q | nofilter }}"\ndescription: "{{ q | nofilter }}"\nfewshot_config: {sampler: none_such}\n')
+        load(
+            GENERATE
+            + 'gen_prefix: "{{ q | nofilter }}"\ndescription: "{{ q | nofilter }}"\nfewshot_config: {sampler: none_such}\n'
+        )
 
 
 def test_no_documents_is_an_error(load):
@@ -92,13 +113,17 @@ def test_no_documents_is_an_error(load):
 
 
 def test_process_docs_that_keeps_nothing_is_an_error(load, tmp_path):
-    (tmp_path / "helpers.py").write_text("def nothing(data):\n    return data.filter(lambda row: False)\n")
+    (tmp_path / "helpers.py").write_text(
+        "def nothing(data):\n    return data.filter(lambda row: False)\n"
+    )
     with pytest.raises(DataError, match="process_docs dropped all"):
         load(GENERATE + "process_docs: !function helpers.nothing\n")
 
 
 def test_ids_survive_process_docs(load, tmp_path):
-    (tmp_path / "helpers.py").write_text("def odd(data):\n    return data.filter(lambda row: int(row['a']) % 2 == 0)\n")
+    (tmp_path / "helpers.py").write_text(
+        "def odd(data):\n    return data.filter(lambda row: int(row['a']) % 2 == 0)\n"
+    )
     task = load(GENERATE + "process_docs: !function helpers.odd\n").tasks["mine"]
     assert list(task.eval_docs["tcb_id"]) == ["1", "3", "5", "7"]
 
@@ -116,7 +141,9 @@ def test_shots_depend_on_the_document_and_seed_only(load):
     more = GENERATE + "fewshot_split: test\nnum_fewshot: 2\n"
     first, second = load(more).tasks["mine"], load(more).tasks["mine"]
     forward = [first.fewshot_context(doc, num_fewshot=2) for doc in first.eval_docs]
-    backward = [second.fewshot_context(doc, num_fewshot=2) for doc in reversed(list(second.eval_docs))]
+    backward = [
+        second.fewshot_context(doc, num_fewshot=2) for doc in reversed(list(second.eval_docs))
+    ]
     assert forward == backward[::-1]
     other = load(more, seed=1).tasks["mine"]
     assert [other.fewshot_context(doc, num_fewshot=2) for doc in other.eval_docs] != forward
@@ -124,7 +151,9 @@ def test_shots_depend_on_the_document_and_seed_only(load):
 
 def test_a_partial_tcb_mapping_keeps_what_its_base_says(tmp_path):
     (tmp_path / "d.jsonl").write_text(json.dumps(ROWS[0]) + "\n")
-    (tmp_path / "_base.yaml").write_text(BASE.replace("task: mine\n", "") + "tcb: {request: generate_traced, position: last}\n")
+    (tmp_path / "_base.yaml").write_text(
+        BASE.replace("task: mine\n", "") + "tcb: {request: generate_traced, position: last}\n"
+    )
     (tmp_path / "more.yaml").write_text("include: _base.yaml\ntask: more\ntcb: {epsilon: 2}\n")
     spec = load_tasks(["more"], TaskOptions(), [tmp_path]).tasks["more"].spec
     assert (spec.request, spec.position, spec.epsilon) == ("generate_traced", "last", 2)
