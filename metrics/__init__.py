@@ -27,11 +27,11 @@ METRICS: dict[str, Metric] = {
     "choice_flip_radius": Metric(_LENGTH, True, "exact distance to another of the given answers"),
     "answer_mass": Metric("probability", True, "probability on the given answers together"),
     "greedy_is_choice": Metric("share", True, "predictions whose top token is a given answer"),
-    "v_eff": Metric("tokens", False, "effective vocabulary 1 / sum o_i^2, from 1 to V"),
+    "v_eff": Metric("tokens", None, "effective vocabulary 1 / sum o_i^2, from 1 to V"),
     "logit_margin": Metric("logits", True, "z of the top token minus z of the second"),
-    "p_top1": Metric("probability", True, "probability of the top token"),
-    "p_top2": Metric("probability", False, "probability of the second token"),
-    "nll": Metric("nats", False, "-log probability of the token predicted or generated"),
+    "p_top1": Metric("probability", None, "probability of the top token"),
+    "p_top2": Metric("probability", None, "probability of the second token"),
+    "nll": Metric("nats", None, "-log probability of the token predicted or generated"),
     "h_norm": Metric(_LENGTH, None, "norm of the hidden state"),
 }
 """Every quantity of a result by its stem; aggregates add _median, _mean or log10_..._mean."""
