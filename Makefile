@@ -18,7 +18,7 @@ $(VENV)/.ready: setup.cfg pyproject.toml Makefile
 test-env: $(VENV)/.ready
 
 demo: test-env
-	$(BIN)/tcb-bench run --model demo --data sample --tasks mmlu_tcb,gsm8k_tcb --limit 8 --output_path $(DEMO)
+	$(BIN)/tcb-bench run --model demo --data sample --tasks mmlu_tcb,gsm8k_tcb --limit 10 --output_path $(DEMO)
 
 test: test-env
 	$(BIN)/python -m pytest

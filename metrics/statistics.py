@@ -67,6 +67,8 @@ def mean_intervals(
     drawn[:, gappy] = sums[:, len(n) :]
     with np.errstate(invalid="ignore"):  # 0 / 0 where a resample drew no available cell
         draws = means + sums[:, : len(n)] / drawn
+    low, high = (np.where(available, table, fill) for fill in (np.inf, -np.inf))
+    draws = draws.clip(low.min(0, initial=np.inf), high.max(0, initial=-np.inf))  # not -1e-17
     stderr = np.sqrt((centred**2).sum(axis=0) / np.maximum((n - 1) * n, 1))
     return [_interval(means[q], draws[:, q], stderr[q], int(n[q]), level) for q in range(len(n))]
 
@@ -157,7 +159,9 @@ def stratified_mean_interval(
         shifts += _resampled_sums(centred, resamples, rng)[:, 0] / len(group)
     variance = sum(group.var(ddof=1) / len(group) for group in present)
     stderr = float(np.sqrt(variance)) / len(present)
-    return _interval(value, value + shifts / len(present), stderr, sum(sizes), level)
+    low, high = (np.mean([f(group) for group in present]) for f in (np.min, np.max))
+    draws = (value + shifts / len(present)).clip(low, high)  # rounding leaves no -1e-17
+    return _interval(value, draws, stderr, sum(sizes), level)
 
 
 def _checked(values: ArrayLike, *, ndim: int, resamples: int, level: float) -> Floats:

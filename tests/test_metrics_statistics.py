@@ -286,3 +286,9 @@ def test_missing_values_of_a_group_are_left_out():
 def test_a_group_of_another_shape_or_with_an_infinity_is_refused(groups, named):
     with pytest.raises(ValueError, match=named):
         stratified_mean_interval(groups)
+
+
+def test_limits_never_leave_the_range_of_the_values_by_rounding():
+    values = np.array([[0.0]] * 9 + [[1.0]])
+    assert mean_intervals(values)[0].ci_low == 0.0
+    assert stratified_mean_interval([values[:, 0], values[:, 0]]).ci_low >= 0.0
