@@ -12,6 +12,7 @@ from tcb_bench.result_file import result_file
 from tcb_bench.results import TaskResult, digest
 from tcb_bench.samples import Sample, label_conflicts, samples_by_cell, stock_sample
 from tcb_bench.store import Manifest, Store
+from tcb_bench.task_yaml import FILE_BUILDERS
 
 
 def data_digests(loaded: Loaded) -> dict[str, str]:
@@ -52,8 +53,8 @@ def _task_result(
         "id": task.config.dataset_path,
         "config": task.config.dataset_name,
         "split": task.config.test_split or task.config.validation_split,
-        "source": task.options.data if task.options.data in ("hub", "sample") else "local",
-        "revision": task.own.get("dataset_revision") if task.options.data == "hub" else None,
+        "source": _source(task),
+        "revision": task.own.get("dataset_revision") if _source(task) == "hub" else None,
         "sha256": digest([[d["doc_id"], d["doc_sha256"]] for docs in cells.values() for d in docs]),
         "available": task.available,
     }
@@ -76,6 +77,20 @@ def _task_result(
     )
 
 
+def _source(task: Any) -> str:
+    """Where the documents came from: hub, sample, local (--data DIR), or the task's own files."""
+    if task.config.dataset_path in FILE_BUILDERS:
+        return "file"
+    return task.options.data if task.options.data in ("hub", "sample") else "local"
+
+
+def _sampling_digest(task: Any, system_instruction: str | None) -> str:
+    """Short hash of the sampling parameters and the instruction, a sweep's axes left out."""
+    own = task.generation() if task.spec.request != "next_token" else {}
+    fixed = {k: v for k, v in own.items() if k not in {*task.condition.axes, "stability_at"}}
+    return digest([fixed, system_instruction])[:6]
+
+
 def _signature_parts(
     task: Any, version: Any, data: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -91,7 +106,7 @@ def _signature_parts(
         "shots": task.config.num_fewshot or 0,
         "chat": "yes" if settings["apply_chat_template"] else "no",
         "sampling": task.spec.sampling_defaults,
-        "gen": digest([task.options.gen_kwargs, settings["system_instruction"]])[:6],
+        "gen": _sampling_digest(task, settings["system_instruction"]),
         "limit": f"{options.limit:g}" if options.limit else "all",
         "seed": options.seed,
         "eps": f"{task.spec.epsilon:g}",

@@ -46,6 +46,8 @@ class TaskOptions:
         """Refuses what no task could use."""
         if self.num_fewshot is not None and self.num_fewshot < 0:
             raise UsageError(f"--num_fewshot {self.num_fewshot}: give 0 or more examples")
+        if not 0 <= self.seed < 2**63:
+            raise UsageError(f"--seed {self.seed}: give a whole number from 0 to 2^63 - 1")
         if self.limit is not None and not (math.isfinite(self.limit) and self.limit > 0):
             raise UsageError(
                 f"--limit {self.limit:g} takes no document; give a number >= 1 or a share in (0, 1)"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tcb_bench.data_files import read_csv, read_jsonl, read_text
 from tcb_bench.errors import DataError, reason
+from tcb_bench.task_yaml import FILE_BUILDERS
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from tcb_bench.task_files import TcbSpec
 
 ID_COLUMN = "tcb_id"
-_FILE_BUILDERS = ("json", "csv", "parquet", "text", "arrow")
 
 
 class MissingData(DataError):
@@ -38,7 +38,7 @@ def load_documents(config: dict[str, Any], spec: TcbSpec, data: str, folder: Pat
     from datasets import Dataset, DatasetDict
 
     splits = _splits(config)
-    is_own_file = config["dataset_path"] in _FILE_BUILDERS
+    is_own_file = config["dataset_path"] in FILE_BUILDERS
     if is_own_file or data == "hub":
         loaded = _from_files(config, folder) if is_own_file else _from_hub(config)
     else:

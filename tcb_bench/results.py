@@ -21,6 +21,7 @@ from tcb_bench.aggregate import (
     flatten,
     higher_is_better,
 )
+from tcb_bench.errors import StoreError
 from tcb_bench.metrics import METRIC_VERSION
 from tcb_bench.metrics.answers import EXTRACTION_VERSION
 from tcb_bench.metrics.statistics import Interval
@@ -204,8 +205,15 @@ def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 def _replace(path: Path, text: str) -> None:
     part = path.with_name(f"{path.name}.part")
-    with part.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise StoreError(
+            f"{path}: cannot be written: {error.strerror}; the responses are safe in the store, "
+            "`tcb-bench score` writes the results once there is room"
+        ) from None

@@ -14,7 +14,7 @@ from lm_eval import evaluator
 from tcb_bench.assemble import assemble, data_digests
 from tcb_bench.config import RunConfig, TaskOptions
 from tcb_bench.durable import DurableLM, ReplayLM, Report
-from tcb_bench.errors import DataError, StoreError
+from tcb_bench.errors import DataError, ModelError, StoreError
 from tcb_bench.load_tasks import Loaded, load_tasks, quiet
 from tcb_bench.models.resolve import load, resolve
 from tcb_bench.results import stamp, write_json, write_jsonl
@@ -62,6 +62,8 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
         say(f"loading {spec.label}")
         lm = load(spec)
         _claim(store, lm.identity)
+        if config.apply_chat_template and not getattr(lm.tokenizer, "chat_template", None):
+            raise ModelError(f"{spec.label}: has no chat template; leave --apply_chat_template out")
         _set_model_sampling(loaded, lm)
         settings = {
             **config.settings(),

@@ -234,8 +234,9 @@ class Store:
                 f"SELECT id, created_s, settings, finished_s FROM manifests {where}", args
             ).fetchone()
         if row is None:
+            what = f"no invocation {number}" if number else "no invocation"
             raise StoreError(
-                f"{self.folder}: no finished plan in this run; start it with tcb-bench run"
+                f"{self.folder}: {what} in this run; the newest is taken without a number"
             )
         return Manifest(row[0], row[1], json.loads(row[2]), row[3])
 

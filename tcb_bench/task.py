@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset, DatasetDict
+from jinja2 import TemplateError
 from lm_eval.api.filter import FilterEnsemble
 from lm_eval.api.instance import Instance
 from lm_eval.api.task import ConfigurableTask
@@ -15,7 +16,7 @@ from lm_eval.api.utils import ends_with_whitespace
 from tcb_bench.config import GEN_KWARGS, NEUTRAL_SAMPLING, TaskOptions, check_gen_kwargs
 from tcb_bench.data import ID_COLUMN, load_documents
 from tcb_bench.data_files import read_jsonl
-from tcb_bench.errors import DataError, UnknownName, UsageError
+from tcb_bench.errors import DataError, UnknownName, UsageError, reason
 from tcb_bench.metrics import METRICS
 from tcb_bench.scoring import score
 from tcb_bench.selection import draw, limit_size, stable_hash
@@ -59,6 +60,11 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         ):  # lm-eval merges includes shallowly: `tcb: {epsilon: 2}` alone would lose the rest
             self.own["tcb"] = read_strict(source).config["tcb"]
         self.spec: TcbSpec = tcb_spec({**config, **self.own}, self.base_name)
+        if self.spec.request == "next_token" and self.own.get("sweep"):
+            raise UsageError(
+                f"{self.base_name}: sweep changes nothing where no text is sampled; "
+                "use request: generate_traced, or leave it out"
+            )
         self.model_sampling: dict[
             str, Any
         ] = {}  # set by the run where sampling_defaults is `model`
@@ -129,7 +135,13 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
     def fewshot_context(self, doc: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """The prompt; shots are seeded by (seed, task, document), whatever was asked before."""
         self.sampler.set_rnd(stable_hash(self.options.seed, self.base_name, doc[ID_COLUMN]))
-        return super().fewshot_context(doc, *args, **kwargs)
+        try:
+            return super().fewshot_context(doc, *args, **kwargs)
+        except (TemplateError, KeyError) as error:
+            raise DataError(
+                f"{self.base_name}: document {doc[ID_COLUMN]}: its prompt cannot be rendered: "
+                f"{reason(error)}"
+            ) from error
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> Instance:
         """One request: the prompt with its choices, or with every sampling parameter."""
@@ -175,6 +187,8 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
     def target(self, doc: dict[str, Any]) -> Any:
         """The gold answer; for choices its index, also where the data gives the letter's text."""
         gold = self.doc_to_target(doc)
+        if self.spec.answer == "choice" and self.config.doc_to_choice is None:
+            return None  # only the stability of the next token is asked for
         if self.spec.answer == "choice" and isinstance(gold, str):
             choices = self.doc_to_choice(doc)
             if gold not in choices:

@@ -37,6 +37,7 @@ def failed(capsys, *words):
             2,
             "neither whole nor a share",
         ),
+        (["run", "--seed", "-1"], 2, "--seed -1"),
         (["run", "--batch_size", "0"], 2, "--batch_size '0'"),
         (["run", "--num_fewshot", "-1"], 2, "--num_fewshot -1"),
         (

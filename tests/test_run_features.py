@@ -248,14 +248,60 @@ def test_missing_subjects_are_listed_and_the_group_is_marked_partial(do, tmp_pat
 
 
 def test_a_run_extended_by_a_larger_limit_asks_only_the_new_documents(do):
-    lines = []
-    do("grow", "mmlu_tcb_philosophy", options={"limit": 3})
-    from tcb_bench.config import RunConfig as Config
-
-    assert Config  # the same folder, a larger draw
-    outcome = do("grow", "mmlu_tcb_philosophy", options={"limit": 5})
     from tcb_bench.store import Store
 
+    do("grow", "mmlu_tcb_philosophy", options={"limit": 3})
+    outcome = do("grow", "mmlu_tcb_philosophy", options={"limit": 5})
     with Store(outcome.path.parent, create=False) as store:
-        lines.append(store.count())
-    assert lines == [5]
+        assert store.count() == 5
+
+
+def test_a_model_without_a_chat_template_is_refused_before_anything_is_asked(do, smollm2_folder):
+    from tcb_bench.errors import ModelError
+    from tcb_bench.models.hf import HF
+
+    class Bare(HF):
+        @property
+        def tokenizer(self):
+            return self._tokenizer
+
+        @tokenizer.setter
+        def tokenizer(self, tokenizer):
+            tokenizer.chat_template = None
+            self._tokenizer = tokenizer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tcb_bench.models.hf_load.HF", Bare)
+        with pytest.raises(ModelError, match="has no chat template"):
+            do("bare", "mmlu_tcb_philosophy", apply_chat_template=True)
+
+
+def test_sampling_defaults_model_sends_the_models_own_parameters(do, folder, smollm2_folder):
+    """Oracle: the generation_config.json that is put beside the model."""
+    import shutil
+
+    own = folder / "sampler"
+    shutil.copytree(smollm2_folder, own)
+    config = {"do_sample": True, "temperature": 0.7, "top_p": 0.85, "top_k": 11, "eos_token_id": 2}
+    (own / "generation_config.json").write_text(json.dumps(config))
+    (folder / "own.yaml").write_text(
+        SWEEP.replace("task: phrases", "task: own")
+        .replace("sweep: {temperature: [0.0, 0.6, 1.2]}\n", "")
+        .replace("answer: exact", "answer: exact, sampling_defaults: model")
+    )
+    outcome = do("own", "own", include=(folder,), options={"limit": 1})
+    neutral = outcome.result["configs"]["own"]["generation_kwargs"]
+    options = TaskOptions(data="sample", limit=1)
+    sampled = run(
+        RunConfig(
+            model=f"hf/{own}",
+            tasks=("own",),
+            options=options,
+            include_path=(folder,),
+            output_path=folder / "runs",
+        )
+    )
+    sent = sampled.result["configs"]["own"]["generation_kwargs"]
+    assert [sent[k] for k in ("temperature", "top_p", "top_k")] == [0.7, 0.85, 11]
+    assert neutral["top_p"] == 1.0
+    assert "|sampling:model|" in sampled.result["tcb_bench"]["tasks"]["own"]["signature"]

@@ -7,6 +7,7 @@ import pytest
 from tcb_bench.config import TaskOptions
 from tcb_bench.errors import DataError, UnknownName, UsageError
 from tcb_bench.load_tasks import load_tasks
+from tcb_bench.responses import NextToken
 
 BASE = """\
 task: mine
@@ -170,3 +171,27 @@ def test_a_gold_that_is_no_choice_is_an_error_that_names_the_document(load):
     task = load("tcb: {request: next_token}\ndoc_to_choice: ['7', '8']\n").tasks["mine"]
     with pytest.raises(DataError, match="mine: 0: answer '1' is none of"):
         task.target(task.eval_docs[0])
+
+
+def test_a_sweep_where_nothing_is_sampled_is_refused(load):
+    with pytest.raises(UsageError, match="sweep changes nothing"):
+        load("tcb: {request: next_token}\nsweep: {temperature: [0.0, 1.0]}\n")
+
+
+def test_without_choices_only_the_stability_is_asked_for(load):
+    task = load("tcb: {request: next_token}\n").tasks["mine"]
+    doc = task.eval_docs[0]
+    assert task.construct_requests(doc, "x", metadata=("mine", 0, 1)).arguments == ("x", ())
+    response = NextToken({"v_eff": 2.0}, [], [], 7, "z", 1)
+    [row] = task.process_results(doc, [[response]])["tcb_rows"]
+    assert (row["state"], row["acc"], row["stability"]) == ("scored", None, {"v_eff": 2.0})
+    assert "no choices" in row["reason"]
+
+
+def test_a_prompt_that_cannot_be_rendered_names_its_document(load):
+    rows = [{"q": "x", "a": "1"}, {"q": None, "a": "2"}]
+    task = load(
+        GENERATE + 'doc_to_choice: null\ndescription: "{{ q.upper() }}"\n', rows=rows
+    ).tasks["mine"]
+    with pytest.raises(DataError, match="mine: document 1: its prompt cannot be rendered"):
+        task.fewshot_context(task.eval_docs[1], num_fewshot=0)

@@ -14,6 +14,7 @@ SECRET = re.compile(r"key$|token$|secret|password", re.IGNORECASE)
 LONGEST = 300  # characters of a library's message that are passed on
 
 ADVICE = {
+    r"module 'torch' has no attribute": "dtype is float32, bfloat16, float16 or auto",
     r"not recognize this architecture": "update transformers, or check the model's config.json",
     r"trust_remote_code": "the model brings its own code; trust_remote_code=True runs it",
     r"not a valid git identifier|Revision Not Found": "check revision=",
