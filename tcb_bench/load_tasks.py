@@ -20,7 +20,7 @@ from tcb_bench.data import MissingData
 from tcb_bench.errors import DataError, TcbBenchError, UnknownName, UsageError, reason
 from tcb_bench.selection import draw, limit_size
 from tcb_bench.task import RUN_KEY
-from tcb_bench.task_files import TaskFile, catalogue, expand, tasks_folder
+from tcb_bench.task_files import TaskFile, catalogue, expand
 
 
 @dataclass(slots=True)
@@ -50,11 +50,7 @@ def load_tasks(names: Sequence[str], options: TaskOptions, include: Sequence[Pat
     """
     known = catalogue(include)
     loaded = Loaded()
-    manager = TaskManager(
-        include_path=[str(tasks_folder()), *map(str, include)],
-        include_defaults=False,
-        metadata={RUN_KEY: options},
-    )
+    manager = TaskManager(include_defaults=False, metadata={RUN_KEY: options})
     for name in _globbed(names, known):
         if name not in known:
             _add_stock(loaded, name, _stock_manager(name, known), options)
@@ -96,10 +92,10 @@ def _add_leaf(
     ):
         return
     if known[name].kind == "plain":
-        _add_stock(loaded, name, manager, options)
+        _add_stock(loaded, str(known[name].path), manager, options)
         return
     try:
-        task = _build(manager, name)
+        task = _build(manager, name, known[name].path)
     except MissingData as error:
         loaded.missing[name] = str(error)
         return
@@ -112,21 +108,20 @@ def _add_leaf(
         loaded.tasks[clone.config.task] = clone
 
 
-def _build(manager: TaskManager, name: str) -> Any:
+def _build(manager: TaskManager, name: str, path: Path) -> Any:
     try:
-        return next(iter(manager.load([name])["tasks"].values()))
+        return next(iter(manager.load([str(path)])["tasks"].values()))
     except TcbBenchError:
         raise
     except Exception as error:  # Jinja, a missing column, a function that does not import
-        where = manager.task_index[name].yaml_path
         raise UsageError(
-            f"{where}: task {name} cannot be built: {type(error).__name__}: {reason(error)}"
+            f"{path}: task {name} cannot be built: {type(error).__name__}: {reason(error)}"
         ) from error
 
 
-def _add_stock(loaded: Loaded, name: str, manager: TaskManager, options: TaskOptions) -> None:
-    """A task of lm-eval's own kind: its documents, prompts and metrics are lm-eval's."""
-    built = manager.load([name])
+def _add_stock(loaded: Loaded, spec: str, manager: TaskManager, options: TaskOptions) -> None:
+    """A task of lm-eval's own kind, by name or file: documents, prompts, scores are lm-eval's."""
+    built = manager.load([spec])
     for leaf, task in built["tasks"].items():
         (task.config.metadata or {}).pop(RUN_KEY, None)
         if options.num_fewshot is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -24,7 +25,7 @@ __all__ = [
     "tcb_spec",
 ]
 
-_IGNORED_FOLDERS = {"__pycache__", ".ipynb_checkpoints"}  # as lm-eval does
+_IGNORED_FOLDERS = {"__pycache__"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +85,18 @@ def _task_paths(folders: Sequence[Path]) -> Iterator[Path]:
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"include path {folder}: no such folder; expected one with task YAMLs")
-        for path in sorted(folder.glob("**/*.yaml"), key=Path.as_posix):
+        for path in sorted(_yaml_files(folder), key=Path.as_posix):
             is_task = not path.name.startswith("_") and not path.name.endswith(".plan.yaml")
-            is_ours = not _IGNORED_FOLDERS.intersection(path.parts)
-            if is_task and is_ours and path.resolve() not in seen:
+            if is_task and path.resolve() not in seen:
                 seen.add(path.resolve())
                 yield path
+
+
+def _yaml_files(folder: Path) -> Iterator[Path]:
+    """YAML files at any depth; hidden folders (a .venv holds thousands of them) are not entered."""
+    for root, folders, names in os.walk(folder):
+        folders[:] = [n for n in folders if not n.startswith(".") and n not in _IGNORED_FOLDERS]
+        yield from (Path(root, name) for name in names if name.endswith(".yaml"))
 
 
 def _entry(yaml: TaskYaml) -> TaskFile:

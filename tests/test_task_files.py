@@ -184,3 +184,10 @@ def test_unknown_names_point_to_the_nearest_and_to_the_list(name):
         expand([name], CATALOGUE)
     assert f"`tcb-bench ls tasks` shows all {len(CATALOGUE)}" in str(caught.value)
     assert name != "gms8k_tcb" or "did you mean 'gsm8k_tcb'" in str(caught.value)
+
+
+def test_hidden_folders_such_as_a_venv_are_not_searched(tmp_path):
+    hidden = tmp_path / ".venv" / "lib"
+    hidden.mkdir(parents=True)
+    (hidden / "broken.yaml").write_text("task: [")
+    assert catalogue([tmp_path]).keys() == catalogue().keys()
