@@ -1,7 +1,7 @@
 # make demo: from clone to table. make test: all tests. Both make .venv when it is not there.
 PYTHON ?= python3
 TORCH  ?= torch==2.13.0
-# a CUDA build or another version: make test-env TORCH="torch --index-url ..." or TORCH=torch
+# TORCH is any requirement, with options of pip before or after it: make test-env TORCH=torch
 VENV   := .venv
 BIN    := $(VENV)/bin
 DEMO   ?= demo-run

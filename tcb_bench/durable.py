@@ -6,6 +6,7 @@ how ``score`` works without a model. Both speak lm-eval's protocol: ``evaluate``
 
 from __future__ import annotations
 
+import abc
 import hashlib
 import json
 from collections import Counter, defaultdict
@@ -84,8 +85,9 @@ class _ByKind(LM):  # type: ignore[misc]
             )
         return [tuple(a.value) if isinstance(a.value, list) else a.value for a in answers]
 
+    @abc.abstractmethod
     def _ask(self, kind: str, requests: list[Instance]) -> list[Any]:
-        raise NotImplementedError
+        """One response per request, in order; ``kind`` is the name of the method called."""
 
 
 class DurableLM(_ByKind):
