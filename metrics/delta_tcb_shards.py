@@ -121,11 +121,11 @@ class Shard:
         size = hidden.element_size()
         self.head, self.hidden = head, hidden
         self.spread = head.spread  # its own temporaries are gone before x comes
-        converted = d if head.weight.dtype != head.compute_dtype else 0
-        self.columns = max(1, min(CELLS // n, workspace // (size * (8 * n + converted))))
+        row_bytes = size * d if head.weight.dtype != head.compute_dtype else 0  # a converted row
+        self.columns = max(1, min(CELLS // n, workspace // (size * 8 * n + row_bytes)))
         self.pairs = max(1, workspace // (size * 8 * d))
         self.x = hidden.new_empty(n, head.size)
-        for a, b in spans(head.size, self.columns):
+        for a, b in spans(head.size, self.columns if row_bytes else head.size):
             torch.mm(hidden, head.rows(a, b).T, out=self.x[:, a:b])
             if head.bias is not None:
                 self.x[:, a:b] += head.bias[a:b].to(hidden.dtype)
