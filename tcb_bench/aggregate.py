@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -42,7 +43,9 @@ Document = Mapping[str, Any]
 def aggregate(documents: Sequence[Document], *, completed: bool, seed: int) -> dict[str, Interval]:
     """All aggregates of a task, a group or a condition.
 
-    A document's value is the mean over its repeats that have one; intervals resample documents.
+    A document's value is the mean (for medians the median) over its repeats that have one;
+    intervals resample documents, and n counts them.
+
     Medians and the mean of log10 are what stability is reported by (one huge delta decides an
     arithmetic mean). A log10 of 0 (an exact tie) has no value and is missing from that n.
 
@@ -59,7 +62,9 @@ def aggregate(documents: Sequence[Document], *, completed: bool, seed: int) -> d
         for doc in documents
     ]
     means = _table(rows, [*_shares(), *_means(), *_logs()])
-    medians = _table(rows, [(f"{name}_median", _plain(name)) for name in MEDIANS])
+    medians = _table(
+        rows, [(f"{name}_median", _length(name)) for name in MEDIANS], statistics.median
+    )
     found = dict(zip(means[0], mean_intervals(means[1], seed=seed), strict=True))
     found |= dict(zip(medians[0], median_intervals(medians[1], seed=seed), strict=True))
     return {name: interval for name, interval in found.items() if interval.n or name in ALWAYS}
@@ -112,6 +117,19 @@ def _plain(name: str) -> Any:
     return lambda row: row["stability"].get(name)
 
 
+def _length(name: str) -> Any:
+    """A quantity for medians: a delta too large for a float64 is +inf there, not missing."""
+
+    def value(row: Mapping[str, Any]) -> float | None:
+        values = row["stability"]
+        is_beyond = name in ("delta_tcb", "relative_delta") and values.get(name) is None
+        if is_beyond and values.get("log10_delta_tcb") is not None and values.get("h_norm"):
+            return math.inf
+        return values.get(name)  # type: ignore[no-any-return]
+
+    return value
+
+
 def _log10(name: str) -> Any:
     """log10 of a quantity; delta's own logarithm is used, which is finite where delta overflows."""
 
@@ -127,13 +145,15 @@ def _log10(name: str) -> Any:
 
 
 def _table(
-    rows: Sequence[Sequence[Mapping[str, Any]]], columns: Sequence[tuple[str, Any]]
+    rows: Sequence[Sequence[Mapping[str, Any]]],
+    columns: Sequence[tuple[str, Any]],
+    combine: Callable[[list[float]], float] = statistics.fmean,
 ) -> tuple[list[str], Any]:
-    """(names, (documents, columns)): a document's mean over repeats, NaN where it has none."""
+    """(names, (documents, columns)): a document's repeats combined, NaN where it has none."""
     table = np.full((len(rows), len(columns)), np.nan)
     for i, repeats in enumerate(rows):
         for j, (_, read) in enumerate(columns):
             values = [value for row in repeats if (value := read(row)) is not None]
             if values:
-                table[i, j] = sum(values) / len(values)
+                table[i, j] = combine(values)
     return [name for name, _ in columns], table

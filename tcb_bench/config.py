@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tcb_bench.errors import UnknownName, UsageError
+from tcb_bench.models.model_args import SECRET, parse_model_args
 
 GEN_KWARGS = {
     "temperature": float,
@@ -94,14 +95,9 @@ class RunConfig:
 
 
 def mask_secrets(model_args: str) -> str:
-    """``model_args`` with the values of key-like arguments replaced by ``***``."""
-    secret = ("key", "token", "secret", "password")
-    parts = []
-    for part in model_args.split(","):
-        name, sep, _ = part.partition("=")
-        is_secret = sep and any(name.strip().lower().endswith(word) for word in secret)
-        parts.append(f"{name}=***" if is_secret and not name.startswith("think_end") else part)
-    return ",".join(parts)
+    """``model_args`` as they were understood, with the values of key-like arguments as ``***``."""
+    parsed = parse_model_args(model_args)
+    return ",".join(f"{k}={'***' if SECRET.search(k) else v}" for k, v in parsed.items())
 
 
 def check_gen_kwargs(values: dict[str, Any], where: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,13 +64,17 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
         _claim(store, lm.identity)
         if config.apply_chat_template and not getattr(lm.tokenizer, "chat_template", None):
             raise ModelError(f"{spec.label}: has no chat template; leave --apply_chat_template out")
-        _set_model_sampling(loaded, lm)
         settings = {
             **config.settings(),
             "label": spec.label,
-            "model_info": {**lm.info, "temperature_effective": lm.temperature_effective},
+            "model_info": {
+                **lm.info,
+                "temperature_effective": lm.temperature_effective,
+                "sampling": lm.model_sampling,
+            },
             "data_sha256": data_digests(loaded),
         }
+        _set_model_sampling(loaded, settings["model_info"])
         manifest = store.begin(settings)
         durable = DurableLM(lm, store, manifest, config.options.seed, report)
         with quiet():  # the model's module is loaded by now
@@ -98,6 +102,7 @@ def score(folder: Path, number: int | None = None) -> Outcome:
         include = [Path(path) for path in settings["include_path"]]
         loaded = load_tasks(settings["tasks"], options, include)
         _check_same_data(loaded, settings["data_sha256"])
+        _set_model_sampling(loaded, settings["model_info"])
         evaluated = _evaluate(ReplayLM(store, manifest.id), loaded, None)
         return _write(store, manifest.id, loaded, evaluated)
 
@@ -123,12 +128,12 @@ def _claim(store: Store, identity: dict[str, Any]) -> None:
         )
 
 
-def _set_model_sampling(loaded: Loaded, lm: Any) -> None:
+def _set_model_sampling(loaded: Loaded, model_info: Mapping[str, Any]) -> None:
     """Tasks with ``sampling_defaults: model`` get the model's own parameters, written out."""
     for task in loaded.tasks.values():
         spec = getattr(task, "spec", None)
         if spec is not None and spec.sampling_defaults == "model":
-            task.model_sampling = dict(lm.model_sampling)
+            task.model_sampling = dict(model_info["sampling"])
 
 
 def _check_same_data(loaded: Loaded, expected: dict[str, str]) -> None:

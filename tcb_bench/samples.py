@@ -36,8 +36,8 @@ def _sample(
     for repeat, (row, response) in enumerate(
         zip(example["tcb_rows"], example["resps"][0], strict=True)
     ):
-        key = keys[name, document, 0, repeat]
-        request = store.request(key)
+        key = keys.get((name, document, 0, repeat))  # None: killed before it was planned
+        request = store.request(key) if key else None
         prompt = request["arguments"][0] if request else None
         text = getattr(response, "text", None)
         extra = {"text": text} if text is not None else {}
@@ -49,7 +49,7 @@ def _sample(
                 **row,
                 **tokens,
                 **extra,
-                "reused_from": store.reused_from(key),
+                "reused_from": store.reused_from(key) if key else None,
             }
         )
     return {

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tcb_bench.task_files import TcbSpec
 
 SCALED_BY_EPSILON = ("delta_tcb", "relative_delta")
+MAX_LOG10 = 300.0  # a float64 holds 1e308, and h_norm divides
 NOT_FOUND = "no number found in the answer"
 
 
@@ -135,11 +136,21 @@ def _finite(row: Row, epsilon: float) -> tuple[dict[str, float | None], str | No
         if name in row:
             values[name] = row[name] * epsilon
     if "log10_delta_tcb" in row:
+        values |= _beyond_float32(row, epsilon)
         values["log10_delta_tcb"] = row["log10_delta_tcb"] + math.log10(epsilon)
     lost = [name for name, value in values.items() if value is None or not math.isfinite(value)]
     for name in lost:
         values[name] = None
     return values, f"not finite: {', '.join(sorted(lost))}" if lost else None
+
+
+def _beyond_float32(row: Row, epsilon: float) -> dict[str, float]:
+    """delta_tcb and relative_delta by logarithm, where float32 overflowed and float64 holds."""
+    log10 = row["log10_delta_tcb"] + math.log10(epsilon)
+    if math.isfinite(row.get("delta_tcb", 0.0)) or not math.isfinite(log10) or log10 > MAX_LOG10:
+        return {}
+    delta = 10.0**log10
+    return {"delta_tcb": delta, "relative_delta": delta / row["h_norm"]}
 
 
 def states(rows: Sequence[dict[str, Any]]) -> dict[str, int]:

@@ -49,7 +49,7 @@ def test_the_mean_of_log10_uses_deltas_own_logarithm_and_leaves_a_radius_of_0_ou
     assert found["log10_relative_delta_mean"].value == pytest.approx(np.mean(relative))
     assert found["log10_flip_radius_mean"].n == 2
     assert found["flip_radius_median"].value == 1.0
-    assert (found["delta_tcb_median"].value, found["delta_tcb_median"].n) == (5.0, 2)
+    assert (found["delta_tcb_median"].value, found["delta_tcb_median"].n) == (8.0, 3)  # 2, 8, +inf
 
 
 def test_a_document_counts_once_with_the_mean_of_its_repeats():
@@ -92,3 +92,10 @@ def test_what_is_not_finite_is_null_in_a_record():
 def test_acc_always_stands_also_without_any_value():
     found = aggregate([document(row(None, "error"))], completed=False, seed=0)
     assert found == {"acc": Interval(None, None, None, None, 0)}
+
+
+def test_one_huge_repeat_does_not_decide_a_median():
+    documents = [
+        document(*(row(delta_tcb=d, log10_delta_tcb=math.log10(d)) for d in (1.0, 2.0, 1e30)))
+    ]
+    assert aggregate(documents, completed=False, seed=0)["delta_tcb_median"].value == 2.0

@@ -104,10 +104,17 @@ def test_pairs_are_literals_where_they_are_such():
         parse_pairs("a=1,a=2", "--gen_kwargs")
 
 
-def test_secrets_in_model_args_are_masked():
-    masked = mask_secrets("pretrained=x,api_key=sk-canary,token=hf_canary,think_end_token=</think>")
-    assert "canary" not in masked
-    assert "think_end_token=</think>" in masked
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pretrained=x,api_key=sk-canary,token=hf_canary,api_keys=canary",
+        '{"pretrained": "x", "token": "hf_canary", "hf_token": "canary"}',
+        'pretrained=x,token="aa,canary",password=[1,"canary"]',
+    ],
+)
+def test_secrets_in_model_args_are_masked_in_every_form(text):
+    assert "canary" not in mask_secrets(text)
+    assert "think_end_token=</think>" in mask_secrets("pretrained=x,think_end_token=</think>")
 
 
 def test_a_closed_pipe_is_no_error():

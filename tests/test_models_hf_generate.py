@@ -121,8 +121,11 @@ def test_the_models_generation_config_does_not_slip_in(small):
     )  # fmt: skip
     try:
         assert traced(small, *pairs) == expected
-        asked = {"temperature": 0.1, "top_k": 1, "repetition_penalty": 9.0}
+        asked = {"temperature": 0.1, "top_k": 1, "top_p": 1.0, "repetition_penalty": 9.0}
         assert small.model_sampling == asked
+        small.model.generation_config = GenerationConfig(do_sample=True, top_p=0.9)
+        silent = {"temperature": 1.0, "top_k": 50, "top_p": 0.9}  # what transformers falls back to
+        assert small.model_sampling == silent
     finally:
         small.model.generation_config = own
 

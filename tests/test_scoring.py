@@ -59,7 +59,8 @@ def test_epsilon_scales_delta_and_nothing_else():
 
 
 def test_what_is_not_finite_is_null_with_the_reason():
-    response = NextToken({**STABILITY, "delta_tcb": math.inf}, [-1.0, -0.5], [3, 4], 9, "x", 9)
+    beyond = {"delta_tcb": math.inf, "log10_delta_tcb": 400.0, "h_norm": 2.0}
+    response = NextToken({**STABILITY, **beyond}, [-1.0, -0.5], [3, 4], 9, "x", 9)
     row = score(response, 0, choice_spec())
     assert row["stability"]["delta_tcb"] is None
     assert row["reason"] == "not finite: delta_tcb"
@@ -117,3 +118,16 @@ def test_every_state_is_counted_also_with_zero():
         "error": 1,
         "unscored": 0,
     }
+
+
+def test_a_delta_beyond_float32_is_given_from_its_logarithm():
+    beyond = {
+        "delta_tcb": math.inf,
+        "log10_delta_tcb": 57.0,
+        "relative_delta": math.inf,
+        "h_norm": 4.0,
+    }
+    response = NextToken({**STABILITY, **beyond}, [-1.0, -0.5], [3, 4], 9, "x", 9)
+    values = score(response, 0, choice_spec(epsilon=0.1))["stability"]
+    assert values["delta_tcb"] == pytest.approx(1e56)
+    assert values["relative_delta"] == pytest.approx(1e56 / 4)

@@ -8,9 +8,9 @@ from typing import Any
 
 from tcb_bench.errors import ModelError, TcbBenchError
 from tcb_bench.models.hf import HF
+from tcb_bench.models.model_args import SECRET
 from tcb_bench.models.resolve import ModelSpec, demo_files
 
-SECRET = re.compile(r"key$|token$|secret|password", re.IGNORECASE)
 LONGEST = 300  # characters of a library's message that are passed on
 
 ADVICE = {

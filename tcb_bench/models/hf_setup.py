@@ -17,6 +17,8 @@ import transformers
 from tcb_bench.errors import ModelError
 
 MODEL_SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+UNSAID = {"temperature": 1.0, "top_p": 1.0, "top_k": 50}
+"""What transformers samples with where a generation config is silent."""
 
 
 def usable_device(wanted: str | None) -> str:
@@ -101,6 +103,7 @@ def model_sampling(model: Any) -> dict[str, float]:
     """What the model's generation config asks for; a config that does not sample is greedy."""
     config = getattr(model, "generation_config", None)
     values = {name: getattr(config, name, None) for name in MODEL_SAMPLING}
+    found = {name: value for name, value in values.items() if value is not None}
     if not getattr(config, "do_sample", None):
-        values["temperature"] = 0.0
-    return {name: value for name, value in values.items() if value is not None}
+        return {**found, "temperature": 0.0}
+    return {**UNSAID, **found}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from tcb_bench.errors import UsageError
@@ -12,6 +13,9 @@ TEXT_KEYS = frozenset(
     "attn_implementation token api_key base_url model".split()
 )
 """Arguments that are names: a model called 1234 or none is no number and not None."""
+
+SECRET = re.compile(r"keys?$|(?<!think_end_)(?<!bos_)tokens?$|secret|password", re.IGNORECASE)
+"""Names of arguments whose values reach no file, log or message."""
 
 _OPEN, _CLOSE = "([{", ")]}"
 
