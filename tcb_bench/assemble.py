@@ -55,7 +55,7 @@ def _task_result(
         "split": task.config.test_split or task.config.validation_split,
         "source": _source(task),
         "revision": task.own.get("dataset_revision") if _source(task) == "hub" else None,
-        "sha256": digest([[d["doc_id"], d["doc_sha256"]] for docs in cells.values() for d in docs]),
+        "sha256": digest([[d["doc_id"], d["doc_sha256"]] for d in next(iter(cells.values()))]),
         "available": task.available,
     }
     version = (task.config.metadata or {}).get("version")
@@ -102,9 +102,11 @@ def _signature_parts(
         "rev": info.get("revision"),
         "backend": info.get("backend"),
         "dtype": info.get("dtype"),
+        "weights": (info.get("weights_sha256") or "")[:8] or None,
         "data": _data_mark(data),
         "shots": task.config.num_fewshot or 0,
-        "chat": "yes" if settings["apply_chat_template"] else "no",
+        "chat": digest(settings["chat_template"])[:8] if settings["chat_template"] else "no",
+        "turns": "multi" if settings["fewshot_as_multiturn"] else None,
         "sampling": task.spec.sampling_defaults,
         "gen": _sampling_digest(task, settings["system_instruction"]),
         "limit": f"{options.limit:g}" if options.limit else "all",

@@ -26,9 +26,10 @@ def run(arguments: argparse.Namespace) -> int:
             outcome = engine.run(config, progress.report, say)
         except KeyboardInterrupt:
             progress.stop()
+            without = " without --fresh" if config.fresh else ""
             say(
                 f"interrupted: {progress.done} of {progress.total} responses are saved; "
-                "the same command continues"
+                f"the same command{without} continues"
             )
             return INTERRUPTED
     _show(outcome)

@@ -114,6 +114,9 @@ def check_gen_kwargs(values: dict[str, Any], where: str) -> None:
             isinstance(value, bool) or not isinstance(value, int | float)
         ):
             raise UsageError(f"{where}: {name}={value!r} is not a number")
+    until = values.get("until", [])
+    if not all(isinstance(stop, str) for stop in (until if isinstance(until, list) else [until])):
+        raise UsageError(f"{where}: until={until!r} is neither a text nor a list of texts")
     bounds = {
         "temperature": (0, math.inf),
         "top_p": (1e-6, 1),

@@ -164,8 +164,8 @@ def _local_rows(
 
 def _mmlu_csv(row: dict[str, Any], config: dict[str, Any], where: str) -> dict[str, Any]:
     """A row of the authors' CSV (question, A, B, C, D, letter) with the hub's columns."""
-    answer = "ABCD".find(row["answer"].strip() or "?")
-    if answer < 0:
+    answer = dict(zip("ABCD", range(4), strict=True)).get(row["answer"].strip())
+    if answer is None:
         raise DataError(f"{where}: answer {row['answer']!r} is not one of A, B, C, D")
     choices = [row[letter] for letter in "ABCD"]
     return {

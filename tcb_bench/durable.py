@@ -143,7 +143,9 @@ class DurableLM(_ByKind):
             is_sampled = _parameters(arguments).get("temperature", 0.0) > 0
             seed = stable_hash(self.seed, *sample) if is_sampled else None
             arguments = (arguments[0], {**arguments[1], "seed": seed})
+        own_seed = {} if kind in OUR_KINDS else {"seed": self.seed}  # ours carry their own
         identity = {
+            **own_seed,
             "engine": self.inner.identity,
             "request": kind,
             "arguments": json.loads(json.dumps(arguments)),

@@ -126,6 +126,8 @@ def _add_stock(loaded: Loaded, spec: str, manager: TaskManager, options: TaskOpt
         (task.config.metadata or {}).pop(RUN_KEY, None)
         if options.num_fewshot is not None:
             task.set_config("num_fewshot", options.num_fewshot)
+        if options.gen_kwargs and task.OUTPUT_TYPE == "generate_until":
+            task.set_config("generation_kwargs", dict(options.gen_kwargs), update=True)
         task.set_fewshot_seed(options.seed)
         loaded.tasks[leaf] = task
         size = limit_size(options.limit, len(task.eval_docs))

@@ -9,6 +9,7 @@ from tcb_bench.results import (
     SCHEMA_VERSION,
     TaskResult,
     block_entry,
+    digest,
     directions,
     environment,
     lm_eval_entry,
@@ -102,6 +103,10 @@ def _of_run(manifest: Manifest) -> dict[str, Any]:
         "model_source": info.get("backend"),
         "model_name": settings["label"],
         "system_instruction": settings["system_instruction"],
+        "chat_template": settings["chat_template"],
+        "chat_template_sha": digest(settings["chat_template"])
+        if settings["chat_template"]
+        else None,
         "fewshot_as_multiturn": settings["fewshot_as_multiturn"],
         "max_length": info.get("max_length"),
         "transformers_version": versions.get("transformers"),

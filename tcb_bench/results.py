@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import time
@@ -191,16 +192,24 @@ def stamp(seconds: float) -> str:
 
 def write_json(path: Path, value: object) -> None:
     """Strict JSON (no NaN, no Infinity), written beside and then moved into place."""
-    _replace(
-        path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n"
-    )
+    _replace(path, json.dumps(strict(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """One strict JSON object per line, in one atomic step."""
-    _replace(
-        path, "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
-    )
+    lines = (json.dumps(strict(row), ensure_ascii=False, allow_nan=False) for row in rows)
+    _replace(path, "".join(f"{line}\n" for line in lines))
+
+
+def strict(value: Any) -> Any:
+    """The value as JSON types: NaN and Infinity are null, what JSON does not know is its text."""
+    if isinstance(value, Mapping):
+        return {str(key): strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [strict(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, str | int | None) else str(value)
 
 
 def _replace(path: Path, text: str) -> None:

@@ -18,7 +18,10 @@ from tcb_bench.errors import DataError, ModelError, StoreError
 from tcb_bench.load_tasks import Loaded, load_tasks, quiet
 from tcb_bench.models.resolve import load, resolve
 from tcb_bench.results import stamp, write_json, write_jsonl
-from tcb_bench.store import Store
+from tcb_bench.store import Store, check_writable
+
+STOCK_RESAMPLES = 1000
+"""lm-eval's bootstrap for its own tasks, where a metric has no closed-form standard error."""
 
 Say = Callable[[str], None]
 """Called with one line about what happens now."""
@@ -56,17 +59,23 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
         batch_size=config.batch_size,
     )
     folder = config.output_path / spec.folder
-    with Store(folder, fresh=config.fresh) as store, quiet():
+    check_writable(folder)
+    if not config.fresh:
+        Store(folder).close()  # locked or damaged: said now, not after the model is loaded
+    with quiet():
         loaded = load_tasks(config.tasks, config.options, config.include_path)
-        _say_missing(loaded, say)
-        say(f"loading {spec.label}")
-        lm = load(spec)
+    _say_missing(loaded, say)
+    say(f"loading {spec.label}")
+    lm = load(spec)
+    template = getattr(lm.tokenizer, "chat_template", None) if config.apply_chat_template else None
+    if config.apply_chat_template and not template:
+        raise ModelError(f"{spec.label}: has no chat template; leave --apply_chat_template out")
+    with Store(folder, fresh=config.fresh) as store:  # an old one is moved by a run that can start
         _claim(store, lm.identity)
-        if config.apply_chat_template and not getattr(lm.tokenizer, "chat_template", None):
-            raise ModelError(f"{spec.label}: has no chat template; leave --apply_chat_template out")
         settings = {
             **config.settings(),
             "label": spec.label,
+            "chat_template": template if template is None else str(template),
             "model_info": {
                 **lm.info,
                 "temperature_effective": lm.temperature_effective,
@@ -147,11 +156,12 @@ def _check_same_data(loaded: Loaded, expected: dict[str, str]) -> None:
 
 def _evaluate(lm: Any, loaded: Loaded, config: RunConfig | None) -> dict[str, Any]:
     """lm-eval's evaluate; prompts matter only where a model is asked (``config`` given)."""
+    has_stock = any(not hasattr(task, "is_tcb_task") for task in loaded.tasks.values())
     evaluated: dict[str, Any] = evaluator.evaluate(
         lm=lm,
         task_dict={"tasks": loaded.tasks, "groups": {}, "group_map": {}},
         samples=loaded.samples or None,
-        bootstrap_iters=0,
+        bootstrap_iters=STOCK_RESAMPLES if has_stock else 0,  # ours have intervals of their own
         log_samples=True,
         system_instruction=config.system_instruction if config else None,
         apply_chat_template=config.apply_chat_template if config else False,

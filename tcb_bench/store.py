@@ -70,7 +70,7 @@ class Store:
                 f"{folder}: no {STORE_FILE} here; give the folder of a run, e.g. runs/demo"
             )
         if create:
-            _check_writable(folder)
+            check_writable(folder)
         self._lock = FileLock(folder / "run.lock")
         try:
             self._lock.acquire(timeout=0)
@@ -89,7 +89,7 @@ class Store:
 
     def _open(self) -> None:
         self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = NORMAL")  # a killed process loses nothing committed
+        self._db.execute("PRAGMA synchronous = FULL")  # holds through a power cut too
         problem = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
         if problem != "ok":
             raise sqlite3.DatabaseError(problem)
@@ -182,17 +182,22 @@ class Store:
         return row[0] if row else None
 
     def answered(self, keys: Iterable[str]) -> set[str]:
-        """Those of ``keys`` that have an answer (failures of state ``error`` have not)."""
+        """Those of ``keys`` that need no asking: all but errors and filtered answers."""
         with self._translated():
             have = {
-                k for (k,) in self._db.execute("SELECT key FROM responses WHERE state != 'error'")
+                k
+                for (k,) in self._db.execute(
+                    "SELECT key FROM responses WHERE state NOT IN ('error', 'filtered')"
+                )
             }
         return have.intersection(keys)
 
     def count(self) -> int:
         """Number of stored responses, failures left out."""
         return int(
-            self._db.execute("SELECT count(*) FROM responses WHERE state != 'error'").fetchone()[0]
+            self._db.execute(
+                "SELECT count(*) FROM responses WHERE state NOT IN ('error', 'filtered')"
+            ).fetchone()[0]
         )
 
     def begin(self, settings: dict[str, Any]) -> int:
@@ -262,7 +267,7 @@ def _unpack(blob: bytes) -> dict[str, Any]:
     return value
 
 
-def _check_writable(folder: Path) -> None:
+def check_writable(folder: Path) -> None:
     """Fails before any inference where the folder is read-only or the disk is full."""
     probe = folder / f".probe-{os.getpid()}"
     try:

@@ -18,7 +18,7 @@ from tcb_bench.data import ID_COLUMN, load_documents
 from tcb_bench.data_files import read_jsonl
 from tcb_bench.errors import DataError, UnknownName, UsageError, reason
 from tcb_bench.metrics import METRICS
-from tcb_bench.scoring import score
+from tcb_bench.scoring import gold_number, score
 from tcb_bench.selection import draw, limit_size, stable_hash
 from tcb_bench.task_files import TcbSpec, read_strict, tcb_spec
 
@@ -145,6 +145,7 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> Instance:
         """One request: the prompt with its choices, or with every sampling parameter."""
+        self.target(doc)  # a gold that cannot be scored is found before anything is asked
         has_chat = kwargs.pop("apply_chat_template", False)
         kwargs.pop("chat_template", None)
         if self.spec.request == "next_token":
@@ -185,18 +186,27 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         return {"acc": sum(known) / len(known) if known else None, "tcb_rows": rows}
 
     def target(self, doc: dict[str, Any]) -> Any:
-        """The gold answer; for choices its index, also where the data gives the letter's text."""
+        """The gold answer; for choices its index, also where the data gives the letter's text.
+
+        Raises:
+            DataError: it is none of the choices, or has no number where one is compared.
+        """
         gold = self.doc_to_target(doc)
-        if self.spec.answer == "choice" and self.config.doc_to_choice is None:
-            return None  # only the stability of the next token is asked for
-        if self.spec.answer == "choice" and isinstance(gold, str):
-            choices = self.doc_to_choice(doc)
-            if gold not in choices:
-                raise DataError(
-                    f"{self.base_name}: {doc[ID_COLUMN]}: answer {gold!r} is none of {choices}"
-                )
-            return choices.index(gold)
+        if self.spec.answer == "choice":
+            return self._gold_choice(doc, gold) if self.config.doc_to_choice is not None else None
+        if self.spec.answer == "final_number":
+            gold_number(str(gold))
         return gold
+
+    def _gold_choice(self, doc: dict[str, Any], gold: Any) -> int:
+        choices = self.doc_to_choice(doc)
+        index = choices.index(gold) if isinstance(gold, str) and gold in choices else gold
+        if not isinstance(index, int) or not 0 <= index < len(choices):
+            raise DataError(
+                f"{self.base_name}: {doc[ID_COLUMN]}: answer {gold!r} is none of {choices} "
+                f"and no index from 0 to {len(choices) - 1}"
+            )
+        return index
 
     def aggregation(self) -> dict[str, Callable[[list[Any]], Any]]:
         """lm-eval's aggregates; rows only pass through (results.py aggregates, with intervals)."""

@@ -104,6 +104,8 @@ def _critical(request: Any) -> str:
 
 
 def _expected(task: Any, doc: dict[str, Any], target: Any) -> str:
+    if target is None:
+        return "nothing: only the stability of the next token is measured"
     if task.spec.answer == "choice":
         return f"{task.doc_to_choice(doc)[target]!r} (index {target})"
     return str(target)

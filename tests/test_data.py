@@ -124,3 +124,11 @@ def test_the_real_mmlu_files_give_the_official_rows(shared_data):
     assert [row["question"], *row["choices"], "ABCD"[row["answer"]]] == expected[17]
     assert row[ID_COLUMN] == "philosophy/test/17"
     assert len(documents["dev"]) == 5
+
+
+@pytest.mark.parametrize("answer", ["BC", "E", "", "a"])
+def test_an_mmlu_answer_that_is_no_letter_is_refused(tmp_path, answer):
+    (tmp_path / "law.csv").write_text(f"q?,a,b,c,d,{answer}\n")
+    mmlu = local(["question", "A", "B", "C", "D", "answer"], "mmlu_csv")
+    with pytest.raises(DataError, match="is not one of A, B, C, D"):
+        load_documents(BASE, mmlu, str(tmp_path), tmp_path)

@@ -213,6 +213,55 @@ def test_ctrl_c_says_what_is_saved_exits_130_and_the_same_command_continues(tmp_
     assert 0 < saved < TOTAL
 
 
+def test_an_interrupted_run_can_be_scored_and_the_same_command_then_finishes_it(
+    tmp_path, command, undisturbed
+):
+    log = tmp_path / "log"
+    process = start(command(tmp_path, log))
+    while committed(tmp_path) < 2 and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    saved = committed(tmp_path)
+    words = [sys.executable, "-m", "tcb_bench", "score", str(run_folder(tmp_path))]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 3, done.stderr
+    partial = result_of(tmp_path)
+    counts = partial["tcb_bench"]["tasks"]["mmlu_tcb_reasoning"]["counts"]
+    assert counts["error"] == 20 - saved
+    assert partial["tcb_bench"]["is_partial"] is True
+    assert partial["tcb_bench"]["tasks"]["gsm8k_tcb_zeroshot"]["counts"]["error"] == 4
+    done = subprocess.run(command(tmp_path, log), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert_same(without_clock(result_of(tmp_path)), without_clock(result_of(undisturbed[0])))
+
+
+def test_no_secret_of_the_model_arguments_reaches_a_file(tmp_path, smollm2_folder):
+    arguments = json.dumps({"pretrained": str(smollm2_folder), "token": "hf_canary"})
+    words = f"run --model hf --tasks mmlu_tcb_philosophy --data sample --limit 1 --output_path {tmp_path}"
+    done = subprocess.run(
+        [sys.executable, "-m", "tcb_bench", *words.split(), "--model_args", arguments],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    for path in [p for p in tmp_path.rglob("*") if p.is_file()]:
+        assert b"canary" not in path.read_bytes(), path
+    assert "canary" not in done.stdout + done.stderr
+
+
+def test_fresh_with_a_wrong_task_leaves_the_store_where_it_is(tmp_path, smollm2_folder):
+    words = (
+        f"run --model hf/{smollm2_folder} --data sample --limit 1 --output_path {tmp_path} --tasks"
+    )
+    base = [sys.executable, "-m", "tcb_bench", *words.split()]
+    subprocess.run([*base, "mmlu_tcb_philosophy"], check=True, capture_output=True)
+    done = subprocess.run([*base, "mmlu_tbc", "--fresh"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert committed(tmp_path) == 1
+    assert not list(tmp_path.rglob("*.old"))
+
+
 def test_the_result_has_lm_evals_shape_with_strict_numbers(undisturbed):
     text = newest(undisturbed[0], "results_*.json").read_text()
 

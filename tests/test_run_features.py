@@ -151,7 +151,9 @@ def test_with_a_chat_template_the_assistants_turn_is_opened_with_answer_once(do)
         assert sample["prompt"].endswith("<|im_start|>assistant\nAnswer:")
         assert sample["prompt"].count("Answer:") == 1
         assert sample["prompt"].count("<|im_start|>system") == 1
-    assert "|chat:yes|" in outcome.result["tcb_bench"]["tasks"]["mmlu_tcb_philosophy"]["signature"]
+    assert (
+        "|chat:no|" not in outcome.result["tcb_bench"]["tasks"]["mmlu_tcb_philosophy"]["signature"]
+    )
 
 
 def test_shots_come_from_the_dev_split_and_are_the_same_in_a_later_run(do):

@@ -170,7 +170,15 @@ def test_choices_of_a_document_become_whole_continuations(load):
 def test_a_gold_that_is_no_choice_is_an_error_that_names_the_document(load):
     task = load("tcb: {request: next_token}\ndoc_to_choice: ['7', '8']\n").tasks["mine"]
     with pytest.raises(DataError, match="mine: 0: answer '1' is none of"):
-        task.target(task.eval_docs[0])
+        task.construct_requests(task.eval_docs[0], "x", metadata=("mine", 0, 1))
+
+
+@pytest.mark.parametrize("gold", [2, -1, 4])
+def test_a_gold_index_outside_the_choices_is_an_error_before_anything_is_asked(load, gold):
+    rows = [{"q": "w", "a": 0}, {"q": "x", "a": gold}]
+    task = load("tcb: {request: next_token}\ndoc_to_choice: ['7', '8']\n", rows=rows).tasks["mine"]
+    with pytest.raises(DataError, match="no index from 0 to 1"):
+        task.construct_requests(task.eval_docs[1], "x", metadata=("mine", 0, 1))
 
 
 def test_a_sweep_where_nothing_is_sampled_is_refused(load):
