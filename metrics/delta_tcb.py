@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .delta_tcb_head import Head, spans, weight_radius
-from .delta_tcb_shards import (
+from tcb_bench.metrics.delta_tcb_head import Head, spans, weight_radius
+from tcb_bench.metrics.delta_tcb_shards import (
     NEAR,
     Peak,
     Shard,

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .delta_tcb_head import Head, spans
+from tcb_bench.metrics.delta_tcb_head import Head, spans
 
 CELLS = 2**20  # weights per step: few enough to stay in the cache, many enough for few steps
 NEAR = 16  # runners-up whose rows are differenced one by one; the others go through products

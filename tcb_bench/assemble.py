@@ -24,6 +24,25 @@ def data_digests(loaded: Loaded) -> dict[str, str]:
     }
 
 
+ASKED = (
+    *("doc_to_text", "doc_to_choice", "description", "gen_prefix", "target_delimiter", "repeats"),
+    *("fewshot_delimiter", "num_fewshot", "fewshot_split", "training_split", "process_docs"),
+)
+"""Keys of a task that decide what a model is asked; epsilon, answer and position do not."""
+
+
+def request_digests(loaded: Loaded) -> dict[str, str]:
+    """Task -> sha256 of what its YAML and options ask the model, scoring left out."""
+    found = {}
+    for name, task in loaded.tasks.items():
+        if hasattr(task, "is_tcb_task"):
+            config = task.config.to_dict()
+            asked = {key: config.get(key) for key in ASKED}
+            sent = {k: v for k, v in task.generation().items() if k != "stability_at"}
+            found[name] = digest([asked, task.spec.request, task.spec.shots, sent])
+    return found
+
+
 def assemble(
     store: Store, manifest: Manifest, loaded: Loaded, evaluated: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, list[Sample]]]:
@@ -35,7 +54,9 @@ def assemble(
     }
     label_conflicts(samples)
     results = [_task_result(base, ours, cells[base], manifest) for base in cells]
-    results += [_group_result(name, members, results) for name, members in loaded.groups.items()]
+    for name, members in loaded.groups.items():
+        if not set(members) - cells.keys():  # lm-eval's own tasks have no rows to add up
+            results.append(_group_result(name, members, results, loaded.absent[name]))
     asked = manifest.settings["tasks"]  # what was asked for comes first, in that order
     results.sort(key=lambda task: asked.index(task.name) if task.name in asked else len(asked))
     for name in evaluated["samples"].keys() - ours.keys():
@@ -128,7 +149,9 @@ def _clean_config(task: Any) -> dict[str, Any]:
     return config
 
 
-def _group_result(name: str, members: Sequence[str], results: Sequence[TaskResult]) -> TaskResult:
+def _group_result(
+    name: str, members: Sequence[str], results: Sequence[TaskResult], absent: Sequence[str]
+) -> TaskResult:
     """A group: all its tasks' documents together (micro), and each task alike (macro)."""
     parts = [task for task in results if task.name in members]
     cells: dict[str, list[Document]] = {}
@@ -149,5 +172,5 @@ def _group_result(name: str, members: Sequence[str], results: Sequence[TaskResul
         members={task.name: task.documents for task in parts},
         signature_parts={**first.signature_parts, "task": name, "data": _data_mark(data)},
         config={"group": name, "task": [task.name for task in parts]},
-        facts={**first.facts, "data": data},
+        facts={**first.facts, "data": data, "is_partial": bool(absent), "missing": list(absent)},
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 from tcb_bench.config import RunConfig, TaskOptions
 from tcb_bench.errors import UsageError
+from tcb_bench.models.model_args import split_arguments
 from tcb_bench.parser import build_parser
 
 
@@ -67,7 +68,7 @@ def parse_pairs(text: str, option: str) -> dict[str, Any]:
         UsageError: a part without ``=``, or a name given twice.
     """
     pairs: dict[str, Any] = {}
-    for part in filter(None, (p.strip() for p in text.split(","))):
+    for part in (p.strip() for p in split_arguments(text, option)):
         name, sep, value = part.partition("=")
         if not sep or not name:
             raise UsageError(f"{option}: {part!r} is not name=value")

@@ -89,7 +89,9 @@ class RunConfig:
         """The run as JSON types, for the manifest; secrets in ``model_args`` are masked."""
         record = asdict(self)
         record["output_path"] = str(self.output_path)
-        record["include_path"] = [str(path) for path in self.include_path]
+        record["include_path"] = [str(path.resolve()) for path in self.include_path]
+        if self.options.data not in ("hub", "sample"):  # so that `score` works from anywhere
+            record["options"]["data"] = str(Path(self.options.data).resolve())
         record["model_args"] = mask_secrets(self.model_args)
         return record
 
@@ -115,8 +117,10 @@ def check_gen_kwargs(values: dict[str, Any], where: str) -> None:
         ):
             raise UsageError(f"{where}: {name}={value!r} is not a number")
     until = values.get("until", [])
-    if not all(isinstance(stop, str) for stop in (until if isinstance(until, list) else [until])):
-        raise UsageError(f"{where}: until={until!r} is neither a text nor a list of texts")
+    if not all(
+        isinstance(stop, str) and stop for stop in (until if isinstance(until, list) else [until])
+    ):
+        raise UsageError(f"{where}: until={until!r} is no text or list of texts")
     bounds = {
         "temperature": (0, math.inf),
         "top_p": (1e-6, 1),

@@ -32,12 +32,14 @@ class Loaded:
         groups: group name -> names of its tasks that are there.
         missing: task name -> why it is not there (``--data DIR`` without its files).
         samples: for lm-eval's own tasks, the document indices to take.
+        absent: group name -> names of its tasks that are missing.
     """
 
     tasks: dict[str, Any] = field(default_factory=dict)
     groups: dict[str, list[str]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     samples: dict[str, list[int]] = field(default_factory=dict)
+    absent: dict[str, list[str]] = field(default_factory=dict)
 
 
 def load_tasks(names: Sequence[str], options: TaskOptions, include: Sequence[Path] = ()) -> Loaded:
@@ -58,6 +60,10 @@ def load_tasks(names: Sequence[str], options: TaskOptions, include: Sequence[Pat
         for leaf in expand([name], known):
             _add_leaf(loaded, leaf, manager, known, options)
     loaded.groups = _groups(names, known, loaded)
+    loaded.absent = {
+        name: [leaf for leaf in expand([name], known) if leaf in loaded.missing]
+        for name in loaded.groups
+    }
     if not loaded.tasks:
         first = next(iter(loaded.missing.values()), "nothing to run")
         raise DataError(f"no task of this run has documents: {first}")
@@ -121,7 +127,10 @@ def _build(manager: TaskManager, name: str, path: Path) -> Any:
 
 def _add_stock(loaded: Loaded, spec: str, manager: TaskManager, options: TaskOptions) -> None:
     """A task of lm-eval's own kind, by name or file: documents, prompts, scores are lm-eval's."""
-    built = manager.load([spec])
+    try:
+        built = manager.load([spec])
+    except Exception as error:  # the hub, a data set's own format, a YAML of lm-eval's
+        raise DataError(f"lm-eval's task {spec} cannot be loaded: {reason(error)}") from error
     for leaf, task in built["tasks"].items():
         (task.config.metadata or {}).pop(RUN_KEY, None)
         if options.num_fewshot is not None:

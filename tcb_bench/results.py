@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -221,7 +222,8 @@ def _replace(path: Path, text: str) -> None:
             os.fsync(file.fileno())
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
         raise StoreError(
             f"{path}: cannot be written: {error.strerror}; the responses are safe in the store, "
             "`tcb-bench score` writes the results once there is room"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 
 from lm_eval import evaluator
 
-from tcb_bench.assemble import assemble, data_digests
+from tcb_bench.assemble import assemble, data_digests, request_digests
 from tcb_bench.config import RunConfig, TaskOptions
 from tcb_bench.durable import DurableLM, ReplayLM, Report
 from tcb_bench.errors import DataError, ModelError, StoreError
@@ -84,6 +85,7 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
             "data_sha256": data_digests(loaded),
         }
         _set_model_sampling(loaded, settings["model_info"])
+        settings["request_sha256"] = request_digests(loaded)
         manifest = store.begin(settings)
         durable = DurableLM(lm, store, manifest, config.options.seed, report)
         with quiet():  # the model's module is loaded by now
@@ -112,6 +114,7 @@ def score(folder: Path, number: int | None = None) -> Outcome:
         loaded = load_tasks(settings["tasks"], options, include)
         _check_same_data(loaded, settings["data_sha256"])
         _set_model_sampling(loaded, settings["model_info"])
+        _check_same_requests(loaded, settings["request_sha256"])
         evaluated = _evaluate(ReplayLM(store, manifest.id), loaded, None)
         return _write(store, manifest.id, loaded, evaluated)
 
@@ -154,6 +157,15 @@ def _check_same_data(loaded: Loaded, expected: dict[str, str]) -> None:
             )
 
 
+def _check_same_requests(loaded: Loaded, expected: dict[str, str]) -> None:
+    for name, found in request_digests(loaded).items():
+        if expected.get(name) != found:
+            raise DataError(
+                f"{name}: its YAML asks something else than in the run (prompt, choices, shots, "
+                "sampling or repeats); run it again, or bring the YAML back"
+            )
+
+
 def _evaluate(lm: Any, loaded: Loaded, config: RunConfig | None) -> dict[str, Any]:
     """lm-eval's evaluate; prompts matter only where a model is asked (``config`` given)."""
     has_stock = any(not hasattr(task, "is_tcb_task") for task in loaded.tasks.values())
@@ -170,13 +182,18 @@ def _evaluate(lm: Any, loaded: Loaded, config: RunConfig | None) -> dict[str, An
     return evaluated
 
 
+def _safe(task: str) -> str:
+    """A name of lm-eval's own as part of a file name."""
+    return re.sub(r"[^A-Za-z0-9._+-]", "_", task)[:120]
+
+
 def _write(store: Store, manifest: int, loaded: Loaded, evaluated: dict[str, Any]) -> Outcome:
     now = time.time()
     result, samples = assemble(store, store.manifest(manifest), loaded, evaluated)
     name = stamp(now)
     sample_paths = []
     for task, rows in samples.items():
-        sample_paths.append(store.folder / f"samples_{task}_{name}.jsonl")
+        sample_paths.append(store.folder / f"samples_{_safe(task)}_{name}.jsonl")
         write_jsonl(sample_paths[-1], rows)
     path = store.folder / f"results_{name}.json"
     write_json(path, {**result, "date": now})

@@ -233,13 +233,15 @@ class Store:
         Raises:
             StoreError: there is none.
         """
-        where, args = ("WHERE id = ?", (number,)) if number else ("ORDER BY id DESC LIMIT 1", ())
+        where, args = (
+            ("WHERE id = ?", (number,)) if number is not None else ("ORDER BY id DESC LIMIT 1", ())
+        )
         with self._translated():
             row = self._db.execute(
                 f"SELECT id, created_s, settings, finished_s FROM manifests {where}", args
             ).fetchone()
         if row is None:
-            what = f"no invocation {number}" if number else "no invocation"
+            what = f"no invocation {number}" if number is not None else "no invocation"
             raise StoreError(
                 f"{self.folder}: {what} in this run; the newest is taken without a number"
             )

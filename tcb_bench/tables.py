@@ -82,7 +82,12 @@ class Progress:
 def result_table(result: Mapping[str, Any]) -> Iterator[Any]:
     """Tables of groups and of tasks outside a group, each with its counts and signature."""
     block = result["tcb_bench"]["tasks"]
-    in_groups = {leaf for leaves in result["group_subtasks"].values() for leaf in leaves}
+    in_groups = {
+        leaf
+        for group, leaves in result["group_subtasks"].items()
+        if group in block
+        for leaf in leaves
+    }
     for name, entry in result["results"].items():
         if name in in_groups:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tcb_bench.selection import draw, limit_size, stable_hash
 from tcb_bench.task_files import TcbSpec, read_strict, tcb_spec
 
 OWN_KEYS = ("dataset_revision", "tcb", "sweep", "perturbation")
+OWN_POOL = "(chosen here)"  # keeps lm-eval from drawing one shot too many for its own check
 RUN_KEY = "tcb_run"
 """Key of lm-eval's task metadata under which a run hands its ``TaskOptions`` to its tasks."""
 
@@ -60,6 +62,8 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         ):  # lm-eval merges includes shallowly: `tcb: {epsilon: 2}` alone would lose the rest
             self.own["tcb"] = read_strict(source).config["tcb"]
         self.spec: TcbSpec = tcb_spec({**config, **self.own}, self.base_name)
+        if self.spec.answer == "choice" and self.spec.request != "next_token":
+            raise UsageError(f"{self.base_name}: answer: choice needs request: next_token")
         if self.spec.request == "next_token" and self.own.get("sweep"):
             raise UsageError(
                 f"{self.base_name}: sweep changes nothing where no text is sampled; "
@@ -77,6 +81,7 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         super().__init__(config=config)
         self._filters = [FilterEnsemble("none", [])]  # all repeats, not only the first
         self._check_shots()
+        self.generation()  # a bad parameter is found before the model is loaded
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **_: Any) -> None:
         """Loads the documents once; conditions of a sweep share them through ``share_data``."""
@@ -108,12 +113,12 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
             raise DataError(
                 f"{self.base_name}: no documents left to ask (process_docs dropped all)"
             )
+        documents = _with_unique_ids(documents)
         seed = self.options.seed
         drawn = documents.select(draw(documents[ID_COLUMN], self.spec.draw, seed))
         self.available = len(drawn)
-        return drawn.select(
-            draw(drawn[ID_COLUMN], limit_size(self.options.limit, len(drawn)), seed)
-        )
+        size = limit_size(self.options.limit, len(drawn))
+        return drawn.select(draw(drawn[ID_COLUMN], size, seed))
 
     def fewshot_docs(self) -> Any:
         """The fixed shots beside the YAML where it names some, else lm-eval's few-shot split."""
@@ -126,14 +131,28 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
 
     def _check_shots(self) -> None:
         wanted = self.config.num_fewshot or 0
-        pool = len(self.sampler.df) if wanted else 0
-        if wanted > pool:
-            raise UsageError(
-                f"{self.base_name}: {wanted} shots asked for (num_fewshot), the pool has {pool}"
-            )
+        if wanted < 0:
+            raise UsageError(f"{self.base_name}: num_fewshot {wanted}; give 0 or more")
+        self._shots = list(self.sampler.df) if wanted else []
+        self.fewshot_cfg.split = OWN_POOL
+        if wanted > len(self._shots):
+            raise UsageError(self._too_few(wanted, len(self._shots)))
+
+    def _too_few(self, wanted: int, pool: int) -> str:
+        return f"{self.base_name}: {wanted} shots asked for (num_fewshot), the pool has {pool}"
 
     def fewshot_context(self, doc: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """The prompt; shots are seeded by (seed, task, document), whatever was asked before."""
+        """The prompt; shots are seeded by (seed, task, document), whatever was asked before.
+
+        A shot that equals the document in all but its id is left out, whichever split it is from.
+        """
+        if self._shots:
+            content = _content(doc)
+            pool = [shot for shot in self._shots if _content(shot) != content]
+            if (self.config.num_fewshot or 0) > len(pool):
+                others = self._too_few(self.config.num_fewshot, len(pool))
+                raise UsageError(f"{others} beside the document {doc[ID_COLUMN]} itself")
+            self.sampler.replace_df(pool)
         self.sampler.set_rnd(stable_hash(self.options.seed, self.base_name, doc[ID_COLUMN]))
         try:
             return super().fewshot_context(doc, *args, **kwargs)
@@ -194,6 +213,10 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         gold = self.doc_to_target(doc)
         if self.spec.answer == "choice":
             return self._gold_choice(doc, gold) if self.config.doc_to_choice is not None else None
+        if not isinstance(gold, str | int | float):
+            raise DataError(
+                f"{self.base_name}: {doc[ID_COLUMN]}: the gold answer {gold!r} is no text or number"
+            )
         if self.spec.answer == "final_number":
             gold_number(str(gold))
         return gold
@@ -215,6 +238,22 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
     def higher_is_better(self) -> dict[str, bool]:
         """Direction of lm-eval's own metrics."""
         return {"acc": True}
+
+
+def _content(doc: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in doc.items() if key != ID_COLUMN}
+
+
+def _with_unique_ids(documents: Dataset) -> Dataset:
+    """The documents with ids that differ: where process_docs makes several of a row, ``id#2``."""
+    seen: Counter[str] = Counter()
+    ids = []
+    for own in documents[ID_COLUMN]:
+        seen[own] += 1
+        ids.append(own if seen[own] == 1 else f"{own}#{seen[own]}")
+    if len(seen) == len(ids):
+        return documents
+    return documents.remove_columns(ID_COLUMN).add_column(ID_COLUMN, ids)
 
 
 def _mean_of_known(values: list[float | None]) -> float | None:

@@ -112,10 +112,10 @@ def _check_group(merged: Merged, _path: Path) -> None:
 
 
 def _check_name(merged: Merged, key: str) -> None:
-    """Names are typed with commas between them and matched with globs."""
+    """Names are typed with commas between them, matched with globs, and are parts of file names."""
     name = merged.config.get(key)
-    if not isinstance(name, str) or not re.fullmatch(r"[^\s,*?\[\]]+", name):
-        expected = "expected a text without spaces, commas, *, ? or brackets"
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9._+-]{1,120}", name):
+        expected = "expected a text of at most 120 letters, digits, . _ + or -"
         raise wrong(merged.at(key), f"{key} is {name!r}", expected)
 
 

@@ -83,6 +83,8 @@ def _show(console: Console, name: str, task: Any) -> None:
         console.print("one of lm-eval's own tasks: no stability is measured")
         return
     target = task.target(doc)
+    for each in task.eval_docs:  # every gold, so that none stops a run later
+        task.target(each)
     console.print(f"documents  {len(task.eval_docs)} of {task.available}")
     console.print(f"expected   {escape(_expected(task, doc, target))}")
     console.print(

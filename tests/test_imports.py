@@ -17,8 +17,11 @@ def imported(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
             yield node.module
+            if node.module in ("tcb_bench", "tcb_bench.metrics", "tcb_bench.models"):
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def files(folder):

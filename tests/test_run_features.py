@@ -240,6 +240,8 @@ def test_missing_subjects_are_listed_and_the_group_is_marked_partial(do, tmp_pat
     block = outcome.result["tcb_bench"]
     assert block["is_partial"] is True
     assert len(block["missing"]) == 4
+    assert block["tasks"]["mmlu_tcb_reasoning"]["is_partial"] is True
+    assert len(block["tasks"]["mmlu_tcb_reasoning"]["missing"]) == 4
     assert outcome.result["group_subtasks"] == {
         "mmlu_tcb_reasoning": ["mmlu_tcb_reasoning_philosophy"]
     }
@@ -307,3 +309,41 @@ def test_sampling_defaults_model_sends_the_models_own_parameters(do, folder, smo
     assert [sent[k] for k in ("temperature", "top_p", "top_k")] == [0.7, 0.85, 11]
     assert neutral["top_p"] == 1.0
     assert "|sampling:model|" in sampled.result["tcb_bench"]["tasks"]["own"]["signature"]
+
+
+def test_score_refuses_a_yaml_that_asks_something_else_than_the_run_did(do, folder, capsys):
+    outcome = do("asked", "phrases", include=(folder,), options={"limit": 1})
+    path = folder / "phrases.yaml"
+    original = path.read_text()
+    try:
+        for before, after in [("max_gen_toks: 6", "max_gen_toks: 7"), ("repeats: 3", "repeats: 2")]:
+            path.write_text(original.replace(before, after))
+            assert main(["score", str(outcome.path.parent)]) == 1
+            assert "its YAML asks something else than in the run" in capsys.readouterr().err
+        path.write_text(original.replace("position: first", "epsilon: 2, position: first"))
+        assert main(["score", str(outcome.path.parent)]) == 0
+    finally:
+        path.write_text(original)
+
+
+def test_a_group_with_a_task_of_lm_evals_own_has_no_numbers_of_its_own(do, folder):
+    (folder / "mixed.yaml").write_text(
+        "group: mixed\ntask: [phrases, stock_choice]\nmetadata: {version: 1}\n"
+    )
+    try:
+        outcome = do("mixed", "mixed", include=(folder,), options={"limit": 1})
+        assert set(outcome.result["results"]) == {"phrases", "stock_choice"}
+    finally:
+        (folder / "mixed.yaml").unlink()
+
+
+def test_a_date_or_a_nan_in_a_document_does_not_stop_the_files(do, folder):
+    rows = [{"q": "A day is", "a": "long", "when": "2020-01-01", "x": float("nan")}]
+    (folder / "odd.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    (folder / "odd.yaml").write_text(
+        SWEEP.replace("phrases", "odd").replace("sweep: {temperature: [0.0, 0.6, 1.2]}\n", "")
+    )
+    outcome = do("odd", "odd", include=(folder,))
+    doc = samples(outcome, "odd")[0]["doc"]
+    assert doc["when"].startswith("2020-01-01")
+    assert doc["x"] is None

@@ -203,3 +203,49 @@ def test_a_prompt_that_cannot_be_rendered_names_its_document(load):
     ).tasks["mine"]
     with pytest.raises(DataError, match="mine: document 1: its prompt cannot be rendered"):
         task.fewshot_context(task.eval_docs[1], num_fewshot=0)
+
+
+def test_rows_that_process_docs_makes_of_one_row_have_ids_of_their_own(load, tmp_path):
+    (tmp_path / "helpers.py").write_text(
+        "from datasets import concatenate_datasets\n\n\n"
+        "def twice(data):\n    return concatenate_datasets([data, data])\n"
+    )
+    task = load(GENERATE + "process_docs: !function helpers.twice\n", rows=ROWS[:2]).tasks["mine"]
+    assert list(task.eval_docs["tcb_id"]) == ["0", "1", "0#2", "1#2"]
+
+
+def test_a_copy_of_the_item_in_another_split_is_not_among_its_shots(load, tmp_path):
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(r) + "\n" for r in ROWS[:4]))
+    more = GENERATE + "fewshot_split: train\nnum_fewshot: 3\n"
+    files = "{data_files: {test: d.jsonl, train: train.jsonl}}"
+    (tmp_path / "d.jsonl").write_text("".join(json.dumps(r) + "\n" for r in ROWS))
+    (tmp_path / "mine.yaml").write_text(BASE.replace("{data_files: {test: d.jsonl}}", files) + more)
+    task = load_tasks(["mine"], TaskOptions(), [tmp_path]).tasks["mine"]
+    for doc in task.eval_docs:
+        assert task.fewshot_context(doc, num_fewshot=3).count(doc["q"]) == 1
+
+
+def test_shots_that_do_not_suffice_beside_the_document_itself_are_a_usage_error(load):
+    task = load(GENERATE + "fewshot_split: test\nnum_fewshot: 9\n").tasks["mine"]
+    with pytest.raises(UsageError, match="9 shots asked for .* the pool has 8 beside the document"):
+        task.fewshot_context(task.eval_docs[0], num_fewshot=9)
+
+
+@pytest.mark.parametrize("gold", [None, ["7", "seven"]])
+def test_a_gold_that_is_no_text_is_refused_before_anything_is_asked(load, gold):
+    rows = [{"q": "x", "a": gold}, {"q": "y", "a": gold}]
+    exact = "tcb: {request: generate_traced, position: first, answer: exact}\n"
+    task = load(exact, rows=rows).tasks["mine"]
+    with pytest.raises(DataError, match="is no text or number"):
+        task.construct_requests(task.eval_docs[1], "x", metadata=("mine", 0, 1))
+
+
+@pytest.mark.parametrize("until", ["[5]", "null", "['']"])
+def test_stop_strings_that_are_no_texts_are_refused_before_the_model_is_loaded(load, until):
+    with pytest.raises(UsageError, match="until"):
+        load(GENERATE + f"generation_kwargs: {{until: {until}}}\n")
+
+
+def test_a_negative_number_of_shots_in_a_yaml_is_refused(load):
+    with pytest.raises(UsageError, match="num_fewshot -1"):
+        load(GENERATE + "num_fewshot: -1\n")

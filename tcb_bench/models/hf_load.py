@@ -47,6 +47,9 @@ def load_hf(spec: ModelSpec) -> HF:
 
 def _arguments(spec: ModelSpec) -> dict[str, Any]:
     """Keyword arguments of ``HF``; what can be seen to be missing is told here, in plain words."""
+    length = spec.kwargs.get("max_length")
+    if length is not None and (not isinstance(length, int) or length < 1):
+        raise ModelError(f"{spec.label}: max_length={length!r} is no whole number >= 1")
     if spec.provider == "demo":
         folder, file = demo_files()
         return {**spec.kwargs, "pretrained": str(folder), "gguf_file": file}

@@ -38,7 +38,7 @@ def parse_model_args(text: str | None) -> dict[str, Any]:
     if text.startswith("{"):
         return _from_json(text)
     arguments: dict[str, Any] = {}
-    for number, part in enumerate(_split(text), start=1):
+    for number, part in enumerate(split_arguments(text, "--model_args"), start=1):
         key, sep, value = (piece.strip() for piece in part.partition("="))
         if not sep or not key.isidentifier():
             raise UsageError(
@@ -69,7 +69,7 @@ def _from_json(text: str) -> dict[str, Any]:
     return {k: str(v) if k in TEXT_KEYS and isinstance(v, int) else v for k, v in found.items()}
 
 
-def _split(text: str) -> list[str]:
+def split_arguments(text: str, option: str) -> list[str]:
     """Pieces between the commas that separate arguments; empty pieces are left out."""
     pieces, start, depth, quote, before = [], 0, 0, "", ","
     for i, char in enumerate(text):
@@ -85,7 +85,7 @@ def _split(text: str) -> list[str]:
         before = before if char.isspace() else char
     if depth or quote:
         raise UsageError(
-            "--model_args has an unclosed bracket or quote; put a value that holds one in quotes"
+            f"{option} has an unclosed bracket or quote; put a value that holds one in quotes"
         )
     return [piece for piece in [*pieces, text[start:]] if piece.strip()]
 
