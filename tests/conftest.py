@@ -12,6 +12,8 @@ import pytest
 if importlib.util.find_spec("tcb_bench.metrics") is None:
     pytest.exit("tcb_bench.metrics is not importable: run `pip install -e .` first", returncode=4)
 
+from run_tools import do, task_folder  # noqa: E402, F401 - fixtures
+
 ROOT = Path(__file__).resolve().parent.parent
 SHARED_DATA = ROOT.parent / "shared" / "data"
 
