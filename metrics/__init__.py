@@ -32,6 +32,17 @@ METRICS: dict[str, Metric] = {
     "p_top1": Metric("probability", None, "probability of the top token"),
     "p_top2": Metric("probability", None, "probability of the second token"),
     "nll": Metric("nats", None, "-log probability of the token predicted or generated"),
+    "bertscore_f1": Metric("1", True, "BERTScore F1 of the answer against its reference"),
+    "bertscore_precision": Metric("1", True, "BERTScore of the answer's tokens in the reference"),
+    "bertscore_recall": Metric("1", True, "BERTScore of the reference's tokens in the answer"),
+    "rouge1": Metric("1", True, "ROUGE-1 F1 against the reference, stemmed"),
+    "rouge2": Metric("1", True, "ROUGE-2 F1 against the reference, stemmed"),
+    "rougeL": Metric("1", True, "ROUGE-L F1 against the reference, stemmed, one sequence"),
+    "em": Metric("share", True, "answers equal to the short answer, by HotpotQA's normalisation"),
+    "f1": Metric("1", True, "token F1 against the short answer, by HotpotQA's normalisation"),
+    "yes_no": Metric("share", True, "yes/no questions answered rightly by the first word"),
+    "refusal": Metric("share", False, "answers that say the documents do not tell"),
+    "garbled": Metric("share", False, "answers that are no language (high temperature)"),
     "h_norm": Metric(_LENGTH, None, "norm of the hidden state"),
 }
 """Every quantity of a result by its stem; aggregates add _median, _mean or log10_..._mean."""

@@ -31,15 +31,23 @@ class Interval:
 
 
 def mean_intervals(
-    values: ArrayLike, *, resamples: int = 10_000, level: float = 0.95, seed: int = 0
+    values: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    resamples: int = 10_000,
+    level: float = 0.95,
+    seed: int = 0,
 ) -> list[Interval]:
     """Return the mean of each column, with rows resampled jointly for all columns.
 
-    stderr = sd(ddof=1) / sqrt(n), the classical one. The mean of a resample divides by the number
-    of available cells it drew; resamples that drew none of a sparse column are left out there.
+    mean = sum w x / sum w;  stderr = sqrt(n / (n - 1) sum w^2 (x - mean)^2) / sum w
+
+    For equal weights that is the classical sd(ddof=1) / sqrt(n). The mean of a resample divides by
+    the weight it drew; resamples that drew none of a sparse column are left out there.
 
     Args:
         values: (n, Q), a row per question, a column per quantity; finite, or NaN = not available.
+        weights: (n,) > 0, of the rows; None = all alike.
         resamples: number B of bootstrap resamples, >= 1.
         level: coverage of the interval, in (0, 1).
         seed: >= 0. The same rows are drawn for a column whatever stands in the others.
@@ -48,29 +56,74 @@ def mean_intervals(
         Q intervals; the ``n`` of each counts the available cells of its column.
 
     Raises:
-        ValueError: another shape, an infinity, or ``resamples`` or ``level`` out of range.
+        ValueError: another shape, an infinity, a weight that is not positive, or ``resamples`` or
+            ``level`` out of range.
 
     Cost: O(B n Q) in matrix products; beyond the inputs some 25 MiB and O(B Q).
     Checked against: scipy.stats.bootstrap(method="percentile"); quantiles of the binomial.
     """
     table = _checked(values, ndim=2, resamples=resamples, level=level)
-    if np.isinf(table).any():
-        raise ValueError("values must be finite or NaN to have a mean; got an infinity")
-    available = ~np.isnan(table)
-    n = available.sum(axis=0)
-    means = np.where(available, table, 0.0).sum(axis=0) / np.maximum(n, 1)
-    centred = np.where(available, table - means, 0.0)  # so that a constant keeps its value exactly
-    gappy = n < len(table)
-    columns = np.hstack([centred, available[:, gappy]])
-    sums = _resampled_sums(columns, resamples, np.random.default_rng(seed))
-    drawn = np.full((resamples, len(n)), float(len(table)))
-    drawn[:, gappy] = sums[:, len(n) :]
-    with np.errstate(invalid="ignore"):  # 0 / 0 where a resample drew no available cell
-        draws = means + sums[:, : len(n)] / drawn
-    low, high = (np.where(available, table, fill) for fill in (np.inf, -np.inf))
-    draws = draws.clip(low.min(0, initial=np.inf), high.max(0, initial=-np.inf))  # not -1e-17
-    stderr = np.sqrt((centred**2).sum(axis=0) / np.maximum((n - 1) * n, 1))
+    w = _shares(table, weights)
+    n = (w > 0).sum(axis=0)
+    means = _means(table, w)
+    draws = resampled_means(table, weights=weights, resamples=resamples, seed=seed)
+    squares = (w**2 * np.where(w > 0, table - means, 0.0) ** 2).sum(axis=0)
+    with np.errstate(invalid="ignore"):  # 0 / 0 in a column without a value
+        stderr = np.sqrt(squares * n / np.maximum(n - 1, 1)) / w.sum(axis=0)
     return [_interval(means[q], draws[:, q], stderr[q], int(n[q]), level) for q in range(len(n))]
+
+
+def resampled_means(
+    values: ArrayLike, *, weights: ArrayLike | None = None, resamples: int = 10_000, seed: int = 0
+) -> Floats:
+    """Return the (B, Q) means of each bootstrap resample of rows, those of `mean_intervals`.
+
+    One row of the result is one resample, joint for all columns: any function of the means (a
+    ratio, an area, a rank) takes its interval from its values over the B rows. Tables of the same
+    number of rows and seed draw the same rows, so that differences between them are paired.
+
+    Args:
+        values: (n, Q), finite, or NaN = not available.
+        weights: (n,) > 0, of the rows; None = all alike.
+        resamples: number B, >= 1.
+        seed: >= 0.
+
+    Returns:
+        (B, Q); NaN where a resample drew no available cell of a column.
+
+    Raises:
+        ValueError: as `mean_intervals`.
+    """
+    table = _checked(values, ndim=2, resamples=resamples, level=0.5)
+    w = _shares(table, weights)
+    means = _means(table, w)
+    centred = np.where(w > 0, table - means, 0.0)  # so that a constant keeps its value exactly
+    uneven = (w != w[:1]).any(axis=0)  # elsewhere each resample draws the same weight
+    sums = resampled_sums(np.hstack([w * centred, w[:, uneven]]), resamples=resamples, seed=seed)
+    drawn = np.tile(w.sum(axis=0), (resamples, 1))
+    drawn[:, uneven] = sums[:, table.shape[1] :]
+    with np.errstate(invalid="ignore"):  # 0 / 0 where a resample drew no available cell
+        draws = means + sums[:, : table.shape[1]] / drawn
+    low, high = (np.where(w > 0, table, fill) for fill in (np.inf, -np.inf))
+    clipped: Floats = draws.clip(low.min(0, initial=np.inf), high.max(0, initial=-np.inf))
+    return clipped  # rounding leaves no -1e-17
+
+
+def percentile_interval(
+    value: float | None, draws: ArrayLike, *, n: int, level: float = 0.95
+) -> Interval:
+    """Return the interval of a statistic from its (B,) bootstrap values, NaN among them left out.
+
+    stderr is their standard deviation (ddof 1). Without a value, or where every draw is NaN, there
+    is no interval; n < 2 has none either.
+    """
+    present = np.asarray(draws, dtype=np.float64)
+    present = present[~np.isnan(present)]
+    if value is None or not np.isfinite(value):
+        return Interval(None, None, None, None, n)
+    if len(present) == 0:
+        return Interval(float(value), None, None, None, n)
+    return _interval(value, present, _standard_deviation(present), n, level)
 
 
 def median_intervals(
@@ -156,7 +209,7 @@ def stratified_mean_interval(
     shifts = np.zeros(resamples)
     for group in present:
         centred = (group - group.mean())[:, None]
-        shifts += _resampled_sums(centred, resamples, rng)[:, 0] / len(group)
+        shifts += resampled_sums(centred, resamples=resamples, seed=rng)[:, 0] / len(group)
     variance = sum(group.var(ddof=1) / len(group) for group in present)
     stderr = float(np.sqrt(variance)) / len(present)
     low, high = (np.mean([f(group) for group in present]) for f in (np.min, np.max))
@@ -173,8 +226,27 @@ def _checked(values: ArrayLike, *, ndim: int, resamples: int, level: float) -> F
     return table
 
 
-def _resampled_sums(columns: Floats, resamples: int, rng: np.random.Generator) -> Floats:
+def _shares(table: Floats, weights: ArrayLike | None) -> Floats:
+    """(n, Q) weights, 0 where the table has no value."""
+    if np.isinf(table).any():
+        raise ValueError("values must be finite or NaN to have a mean; got an infinity")
+    w = np.ones(len(table)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if w.shape != (len(table),) or not (np.isfinite(w) & (w > 0)).all():
+        raise ValueError(f"weights must be {len(table)} finite numbers > 0; got {w.shape} {w[:3]}")
+    return np.where(np.isnan(table), 0.0, w[:, None])
+
+
+def _means(table: Floats, w: Floats) -> Floats:
+    total = w.sum(axis=0)
+    sums: Floats = np.where(w > 0, w * table, 0.0).sum(axis=0)
+    return sums / np.where(total > 0, total, 1.0)
+
+
+def resampled_sums(
+    columns: Floats, *, resamples: int, seed: int | np.random.Generator = 0
+) -> Floats:
     """(B, K) sums over n rows drawn with replacement from (n, K): counts (B, n) times columns."""
+    rng = np.random.default_rng(seed)
     n = len(columns)
     sums = np.zeros((resamples, columns.shape[1]))
     step = max(1, _MAX_CELLS // max(n, 1))

@@ -17,6 +17,7 @@ from tcb_bench.metrics.statistics import (
     median_intervals,
     stratified_mean_interval,
 )
+from tcb_bench.metrics.variability import summary
 
 MEDIANS = (
     *("delta_tcb", "log10_delta_tcb", "flip_radius", "relative_delta", "relative_flip_radius"),
@@ -27,10 +28,20 @@ LOG10_MEANS = ("delta_tcb", "flip_radius", "relative_delta", "relative_flip_radi
 MEANS = ("v_eff", "logit_margin", "p_top1", "p_top2", "nll", "answer_mass")
 SHARES = ("acc", "greedy_is_choice")
 ALWAYS = ("acc",)
+TEXT_SCORES = (
+    *("bertscore_f1", "bertscore_precision", "bertscore_recall", "rouge1", "rouge2", "rougeL"),
+    *("em", "f1", "yes_no", "refusal", "garbled"),
+)
+"""Scores of free answers, as they stand in a row's ``scores``."""
+SPREADS = ("run_std", "question_std", "cv")
+SPREAD_OF = ("bertscore_f1", "rougeL", "f1")
+"""Scores whose spread over runs and questions is reported for each condition."""
 
 
 def higher_is_better(name: str) -> bool | None:
     """Direction of an aggregate: that of its quantity (`delta_tcb` for `log10_delta_tcb_mean`)."""
+    if name.endswith(tuple(f"_{spread}" for spread in SPREADS)):
+        return None if name.endswith("_question_std") else False
     stem = name.removesuffix("_median").removesuffix("_mean")
     metric = METRICS.get(stem) or METRICS[stem.removeprefix("log10_")]
     return metric.higher_is_better
@@ -61,13 +72,51 @@ def aggregate(documents: Sequence[Document], *, completed: bool, seed: int) -> d
         [row for row in doc["rows"] if not completed or row["state"] == "scored"]
         for doc in documents
     ]
-    means = _table(rows, [*_shares(), *_means(), *_logs()])
+    means = _table(rows, [*_shares(), *_means(), *_logs(), *_texts()])
     medians = _table(
         rows, [(f"{name}_median", _length(name)) for name in MEDIANS], statistics.median
     )
-    found = dict(zip(means[0], mean_intervals(means[1], seed=seed), strict=True))
+    own = [doc.get("weight", 1.0) for doc in documents]
+    weights = own if len(set(own)) > 1 else None
+    found = dict(zip(means[0], mean_intervals(means[1], weights=weights, seed=seed), strict=True))
     found |= dict(zip(medians[0], median_intervals(medians[1], seed=seed), strict=True))
     return {name: interval for name, interval in found.items() if interval.n or name in ALWAYS}
+
+
+def spreads(documents: Sequence[Document], *, completed: bool, seed: int) -> dict[str, Interval]:
+    """``<score>_run_std``, ``_question_std`` and ``_cv`` of one condition, by ``variability``.
+
+    Args:
+        documents: the samples of the condition.
+        completed: leave out rows that are not ``scored``.
+        seed: of the bootstrap.
+
+    Returns:
+        name -> Interval, for scores that some question has in two runs.
+    """
+    found = {}
+    weights = [doc.get("weight", 1.0) for doc in documents]
+    for name in SPREAD_OF:
+        table = _runs(documents, name, completed)
+        if not (np.isfinite(table).sum(axis=1) > 1).any():
+            continue
+        made = summary(table, weights=weights, seed=seed)
+        across = Interval(made.question_std, None, None, None, made.n)
+        parts = (made.run_std, across, made.cv)
+        found |= {f"{name}_{s}": part for s, part in zip(SPREADS, parts, strict=True)}
+    return found
+
+
+def _runs(documents: Sequence[Document], name: str, completed: bool) -> Any:
+    """(questions, runs) of one score; NaN where there is none."""
+    width = max((len(doc["rows"]) for doc in documents), default=1)
+    table = np.full((len(documents), width), np.nan)
+    for i, doc in enumerate(documents):
+        for row in doc["rows"]:
+            value = row.get("scores", {}).get(name)
+            if value is not None and not (completed and row["state"] != "scored"):
+                table[i, row["repeat"]] = value
+    return table
 
 
 def accuracy_macro(groups: Iterable[Sequence[Document]], *, completed: bool, seed: int) -> Interval:
@@ -111,6 +160,10 @@ def _means() -> list[tuple[str, Any]]:
 
 def _logs() -> list[tuple[str, Any]]:
     return [(f"log10_{name}_mean", _log10(name)) for name in LOG10_MEANS]
+
+
+def _texts() -> list[tuple[str, Any]]:
+    return [(name, lambda row, name=name: row.get("scores", {}).get(name)) for name in TEXT_SCORES]
 
 
 def _plain(name: str) -> Any:

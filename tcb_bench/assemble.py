@@ -7,21 +7,29 @@ from dataclasses import replace
 from typing import Any
 
 from tcb_bench.aggregate import Document
+from tcb_bench.bert_rows import Say, add_bert_scores, add_distances
+from tcb_bench.data import ID_COLUMN
 from tcb_bench.load_tasks import Loaded
 from tcb_bench.result_file import result_file
 from tcb_bench.results import TaskResult, digest
 from tcb_bench.samples import Sample, label_conflicts, samples_by_cell, stock_sample
 from tcb_bench.store import Manifest, Store
+from tcb_bench.task_sweep import PERTURBED
 from tcb_bench.task_yaml import FILE_BUILDERS
+from tcb_bench.text_scores import TEXT_SCORES_SIGNATURE
 
 
 def data_digests(loaded: Loaded) -> dict[str, str]:
     """Task -> sha256 of the documents it asks, ids included, in order."""
-    return {
-        name: digest(list(task.eval_docs))
-        for name, task in loaded.tasks.items()
-        if hasattr(task, "is_tcb_task")
-    }
+    made: dict[int, str] = {}  # conditions that ask the same documents share one object
+    found = {}
+    for name, task in loaded.tasks.items():
+        if hasattr(task, "is_tcb_task"):
+            documents = task.eval_docs
+            if id(documents) not in made:
+                made[id(documents)] = digest(list(documents))
+            found[name] = made[id(documents)]
+    return found
 
 
 ASKED = (
@@ -38,22 +46,36 @@ def request_digests(loaded: Loaded) -> dict[str, str]:
         if hasattr(task, "is_tcb_task"):
             config = task.config.to_dict()
             asked = {key: config.get(key) for key in ASKED}
+            asked |= {k: v for k, v in task.options.condition.items() if k in PERTURBED}
             sent = {k: v for k, v in task.generation().items() if k != "stability_at"}
             found[name] = digest([asked, task.spec.request, task.spec.shots, sent])
     return found
 
 
 def assemble(
-    store: Store, manifest: Manifest, loaded: Loaded, evaluated: Mapping[str, Any]
+    store: Store,
+    manifest: Manifest,
+    loaded: Loaded,
+    evaluated: Mapping[str, Any],
+    scorer: Any | None = None,
+    say: Say = lambda line: None,
 ) -> tuple[dict[str, Any], dict[str, list[Sample]]]:
-    """The result (lm-eval's shape with a ``tcb_bench`` block) and the sample rows of each task."""
+    """The result (lm-eval's shape with a ``tcb_bench`` block) and the sample rows of each task.
+
+    ``scorer`` is BERTScore's encoder, for tasks that compare texts; None leaves it out.
+    """
     ours = {name: task for name, task in loaded.tasks.items() if hasattr(task, "is_tcb_task")}
     cells = samples_by_cell(store, manifest, ours, evaluated["samples"])
     samples = {
         base: [s for docs in by_cell.values() for s in docs] for base, by_cell in cells.items()
     }
     label_conflicts(samples)
-    results = [_task_result(base, ours, cells[base], manifest) for base in cells]
+    for rows in samples.values():
+        if scorer is not None:
+            add_bert_scores(rows, scorer, store.folder, say)
+        add_distances(rows, scorer)
+    mark = None if scorer is None else scorer.signature
+    results = [_task_result(base, ours, cells[base], manifest, mark) for base in cells]
     for name, members in loaded.groups.items():
         if not set(members) - cells.keys():  # lm-eval's own tasks have no rows to add up
             results.append(_group_result(name, members, results, loaded.absent[name]))
@@ -65,7 +87,11 @@ def assemble(
 
 
 def _task_result(
-    base: str, ours: Mapping[str, Any], cells: Mapping[str, Sequence[Sample]], manifest: Manifest
+    base: str,
+    ours: Mapping[str, Any],
+    cells: Mapping[str, Sequence[Sample]],
+    manifest: Manifest,
+    bert_score: str | None,
 ) -> TaskResult:
     tasks = {task.condition.id: task for task in ours.values() if task.base_name == base}
     task = next(iter(tasks.values()))
@@ -76,8 +102,9 @@ def _task_result(
         "split": task.config.test_split or task.config.validation_split,
         "source": _source(task),
         "revision": task.own.get("dataset_revision") if _source(task) == "hub" else None,
-        "sha256": digest([[d["doc_id"], d["doc_sha256"]] for d in next(iter(cells.values()))]),
-        "available": task.available,
+        "sha256": digest(_documents(task)),
+        "available": task.documents.selection.available,
+        **_selection_facts(task),
     }
     version = (task.config.metadata or {}).get("version")
     return TaskResult(
@@ -85,7 +112,8 @@ def _task_result(
         version=version,
         cells=cells,
         axes={cell: dict(t.condition.axes) for cell, t in tasks.items()},
-        signature_parts=_signature_parts(task, version, data, settings),
+        signature_parts=_signature_parts(task, version, data, settings)
+        | _text_parts(task, bert_score),
         config=_clean_config(task),
         n_shot=task.config.num_fewshot or 0,
         temperature_effective=settings["model_info"]["temperature_effective"],
@@ -94,8 +122,59 @@ def _task_result(
             "epsilon": task.spec.epsilon,
             "sampling_defaults": task.spec.sampling_defaults,
             "weight_radius": settings["model_info"]["weight_radius"],
+            **_text_facts(task, bert_score),
         },
     )
+
+
+def _documents(task: Any) -> list[list[str]]:
+    """Id and hash of every chosen document, whichever conditions were asked this time."""
+    rows = task.documents.selection.documents
+    return [
+        [row[ID_COLUMN], digest({key: value for key, value in row.items() if key != ID_COLUMN})]
+        for row in rows
+    ]
+
+
+def _selection_facts(task: Any) -> dict[str, Any]:
+    """Which documents were chosen, where that is more than a draw from one list."""
+    documents = task.documents
+    if not documents.selection.strata and not documents.left_out:
+        return {}
+    strata = documents.selection.strata.items()
+    return {
+        "strata": {name: {"taken": taken, "there": there} for name, (taken, there) in strata},
+        "left_out": dict(documents.left_out),
+        "ids": list(documents.selection.documents[ID_COLUMN]),
+    }
+
+
+def _text_facts(task: Any, bert_score: str | None) -> dict[str, Any]:
+    """What free answers were compared with, and by what."""
+    documents = task.documents
+    if documents.references.kind == "none":
+        return {}
+    return {
+        "reference": documents.references.facts,
+        "bert_score": bert_score,
+        "text_scores": TEXT_SCORES_SIGNATURE,
+        "resources": documents.perturber.tools.versions(),
+    }
+
+
+def _text_parts(task: Any, bert_score: str | None) -> dict[str, Any]:
+    references = task.documents.references
+    parts: dict[str, Any] = {}
+    tools = task.documents.perturber.tools.versions()
+    if tools:
+        parts["tools"] = "+".join(f"{k}={v}".replace(" ", "-") for k, v in tools.items())
+    if references.kind == "none":
+        return parts
+    sha = references.facts["sha256"]
+    parts["ref"] = f"{references.kind}@{references.generator or 'data'}:{sha[:8]}"
+    parts["bert"] = "none" if bert_score is None else bert_score.replace(" ", "_")
+    parts["text"] = TEXT_SCORES_SIGNATURE
+    return parts
 
 
 def _source(task: Any) -> str:

@@ -14,6 +14,12 @@ from tcb_bench.errors import UsageError
 from tcb_bench.models.model_args import split_arguments
 from tcb_bench.parser import build_parser
 
+OPTIONAL = (
+    *("reference", "references", "bert_score_model", "bert_score_layer"),
+    *("ner_model", "paraphrase_model"),
+)
+"""Task options that only some commands have."""
+
 
 def run_command(argv: Sequence[str]) -> int:
     """Parses ``argv`` and runs its command; returns the exit code."""
@@ -39,6 +45,8 @@ def task_options(arguments: argparse.Namespace) -> TaskOptions:
         seed=arguments.seed,
         trace=getattr(arguments, "trace", False),
         gen_kwargs=parse_pairs(getattr(arguments, "gen_kwargs", ""), "--gen_kwargs"),
+        where=parse_where(getattr(arguments, "where", [])),
+        **{name: getattr(arguments, name) for name in OPTIONAL if hasattr(arguments, name)},
     )
 
 
@@ -47,7 +55,7 @@ def run_config(arguments: argparse.Namespace) -> RunConfig:
     return RunConfig(
         model=arguments.model,
         model_args=arguments.model_args,
-        tasks=tuple(name.strip() for name in arguments.tasks.split(",") if name.strip()),
+        tasks=_names(arguments.tasks if hasattr(arguments, "tasks") else arguments.task),
         output_path=arguments.output_path,
         options=task_options(arguments),
         include_path=tuple(arguments.include_path),
@@ -55,10 +63,32 @@ def run_config(arguments: argparse.Namespace) -> RunConfig:
         dtype=arguments.dtype,
         batch_size=arguments.batch_size,
         apply_chat_template=arguments.apply_chat_template,
-        system_instruction=arguments.system_instruction,
-        fewshot_as_multiturn=arguments.fewshot_as_multiturn,
+        system_instruction=getattr(arguments, "system_instruction", None),
+        fewshot_as_multiturn=getattr(arguments, "fewshot_as_multiturn", False),
         fresh=arguments.fresh,
     )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def parse_where(parts: Sequence[str]) -> dict[str, list[str]]:
+    """``["temperature=0,0.6", "context=ner"]`` as axis -> values, each as a condition id shows it.
+
+    Raises:
+        UsageError: a part without ``=`` or values, or an axis given twice.
+    """
+    found: dict[str, list[str]] = {}
+    for part in parts:
+        axis, sep, values = part.partition("=")
+        names = [value.strip() for value in values.split(",") if value.strip()]
+        if not sep or not axis.strip() or not names:
+            raise UsageError(f"--where {part!r}: write axis=value,value as in temperature=0.0,0.6")
+        if axis.strip() in found:
+            raise UsageError(f"--where: {axis.strip()} is given twice; join its values by commas")
+        found[axis.strip()] = names
+    return found
 
 
 def parse_pairs(text: str, option: str) -> dict[str, Any]:

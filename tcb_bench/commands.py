@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from tcb_bench import cli
-from tcb_bench.tables import Progress, result_table, say
+from tcb_bench.config import TaskOptions
+from tcb_bench.errors import UsageError
+from tcb_bench.tables import Progress, data_table, planned_table, result_table, say
 
 if TYPE_CHECKING:
     from tcb_bench.run import Outcome
@@ -18,7 +20,15 @@ INTERRUPTED = 130
 
 def run(arguments: argparse.Namespace) -> int:
     """``tcb-bench run``: measures, prints the table, says where the files are."""
+    if arguments.plan is not None:
+        return _run_plan(arguments)
     config = cli.run_config(arguments)
+    if arguments.dry_run:
+        from tcb_bench.planned import planned
+
+        rows = planned(config.tasks, config.options, config.include_path)
+        Console(highlight=False).print(planned_table({config.model: rows}))
+        return 0
     from tcb_bench import run as engine
 
     with Progress() as progress:
@@ -40,7 +50,9 @@ def score(arguments: argparse.Namespace) -> int:
     """``tcb-bench score``: all metrics again, from the stored responses."""
     from tcb_bench import run as engine
 
-    outcome = engine.score(arguments.run, arguments.manifest)
+    names = ("reference", "references", "bert_score_model", "bert_score_layer")
+    over = {k: v for k in names if (v := getattr(arguments, k)) is not None}
+    outcome = engine.score(arguments.run, arguments.manifest, over=over, say=say)
     _show(outcome)
     return outcome.exit_code
 
@@ -56,10 +68,98 @@ def ls(arguments: argparse.Namespace) -> int:
     """``tcb-bench ls``: what there is."""
     from tcb_bench.listing import listing
 
+    if arguments.what == "conditions":
+        return _conditions(arguments)
+    if arguments.where:
+        raise UsageError("--where belongs to `ls conditions TASK`")
     Console(soft_wrap=False).print(
         listing(arguments.what, arguments.search, arguments.include_path)
     )
     return 0
+
+
+def _conditions(arguments: argparse.Namespace) -> int:
+    """One id per line, so that it can be piped."""
+    if not arguments.search:
+        raise UsageError("name the task: `tcb-bench ls conditions hotpotqa_tempperturb`")
+    from tcb_bench.planned import conditions_of
+
+    options = TaskOptions(where=cli.parse_where(arguments.where))
+    for condition in conditions_of(arguments.search, options, arguments.include_path):
+        print(condition.id)  # noqa: T201
+    return 0
+
+
+def perturb(arguments: argparse.Namespace) -> int:
+    """``tcb-bench perturb``: documents before and after, side by side."""
+    from tcb_bench.perturb_view import show
+
+    console = Console(highlight=False)
+    return show(
+        console, arguments.kind, arguments.task, cli.task_options(arguments), arguments.include_path
+    )
+
+
+def references(arguments: argparse.Namespace) -> int:
+    """``tcb-bench references``: sentences to compare answers with, written by a model."""
+    config = cli.run_config(arguments)
+    from tcb_bench.references import make_references
+
+    with Progress() as progress:
+        try:
+            made = make_references(config, progress.report, say)
+        except KeyboardInterrupt:
+            progress.stop()
+            say(f"interrupted: {progress.done} of {progress.total} are saved; run it again")
+            return INTERRUPTED
+    console = Console(highlight=False)
+    console.print(f"references  {made.path}  ({made.n}, sha256 {made.sha256[:12]})", soft_wrap=True)
+    if made.without_answer:
+        shown = ", ".join(made.without_answer[:8])
+        console.print(f"{len(made.without_answer)} do not contain their short answer: {shown}")
+    if made.failed:
+        console.print(f"{len(made.failed)} documents have no sentence; the same command asks again")
+    return 3 if made.failed else 0
+
+
+def report(arguments: argparse.Namespace) -> int:
+    """``tcb-bench report``: tables, figures and one HTML file."""
+    from tcb_bench.report.build import report as build
+
+    out = arguments.out or arguments.runs[0] / "report"
+    paths = build(
+        arguments.runs,
+        out,
+        metric=arguments.metric,
+        margin=arguments.margin,
+        seed=arguments.seed,
+    )
+    for path in paths:
+        Console(highlight=False).print(str(path), soft_wrap=True)
+    return 0
+
+
+def recommend(arguments: argparse.Namespace) -> int:
+    """``tcb-bench recommend``: the highest temperature that costs nothing that matters."""
+    from tcb_bench.report.build import recommendation
+
+    table = recommendation(
+        arguments.runs, metric=arguments.metric, margin=arguments.margin, seed=arguments.seed
+    )
+    for renderable in data_table(table):
+        Console(highlight=False).print(renderable)
+    return 0
+
+
+def _run_plan(arguments: argparse.Namespace) -> int:
+    from tcb_bench.plan import check_files, planned_models, read_plan, run_plan
+
+    plan = read_plan(arguments.plan)
+    if arguments.dry_run:
+        Console(highlight=False).print(planned_table(planned_models(plan)))
+        return 0
+    check_files(plan)
+    return run_plan(plan, say)
 
 
 def _show(outcome: Outcome) -> None:

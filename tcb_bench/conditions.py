@@ -18,10 +18,10 @@ class Condition:
     @property
     def id(self) -> str:
         """``temperature=0.6,context=ner``; empty for a task without a sweep."""
-        return ",".join(f"{axis}={_text(value)}" for axis, value in self.axes.items())
+        return ",".join(f"{axis}={value_text(value)}" for axis, value in self.axes.items())
 
 
-def _text(value: object) -> str:
+def value_text(value: object) -> str:
     """A value as the id shows it: numbers as plain decimals, so that 3 * 0.2 is 0.6."""
     if isinstance(value, float):
         short = Decimal(repr(round(value, 10))).normalize()

@@ -42,6 +42,15 @@ class TaskOptions:
     trace: bool = False  # keep stability at every generated token
     gen_kwargs: dict[str, Any] = field(default_factory=dict)  # over the YAML's generation_kwargs
     condition: dict[str, Any] = field(default_factory=dict)  # axes of the sweep's cell
+    where: dict[str, list[str]] = field(
+        default_factory=dict
+    )  # axis -> values in place of the YAML's
+    reference: str | None = None  # short or sentence, over the YAML's own
+    references: str | None = None  # JSONL with the reference sentences
+    ner_model: str = "en_core_web_sm"  # spaCy's, for the entity perturbations
+    paraphrase_model: str | None = None  # any seq2seq or causal model of transformers
+    bert_score_model: str = "roberta-large"  # an encoder, "demo", or "none"
+    bert_score_layer: int | None = None  # None = bert-score's own table
 
     def __post_init__(self) -> None:
         """Refuses what no task could use."""
@@ -53,6 +62,8 @@ class TaskOptions:
             raise UsageError(
                 f"--limit {self.limit:g} takes no document; give a number >= 1 or a share in (0, 1)"
             )
+        if self.reference not in (None, "short", "sentence"):
+            raise UsageError(f"--reference {self.reference}: give short or sentence")
         check_gen_kwargs(self.gen_kwargs, "--gen_kwargs")
 
 

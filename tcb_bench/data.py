@@ -152,14 +152,18 @@ def _local_rows(
             "so --data DIR cannot serve it"
         )
     name = local.get("splits", {}).get(split, split)
-    path = folder / local["files"].format(split=name, config=config.get("dataset_name"))
-    if not path.is_file():
-        if split in (config.get("training_split"), config.get("fewshot_split")):
-            return []
-        raise MissingData(f"{config['task']}: {path.relative_to(folder)} is not in {folder}")
-    rows = read_csv(path, local.get("columns")) if path.suffix == ".csv" else read_jsonl(path)
+    files = local["files"] if isinstance(local["files"], list) else [local["files"]]
     adapt = _ADAPTERS[local.get("adapt", "none")]
-    return [adapt(row, config, f"{path.name} row {i}") for i, row in enumerate(rows)]
+    found: list[dict[str, Any]] = []
+    for template in files:  # the rows of several files are one pool
+        path = folder / template.format(split=name, config=config.get("dataset_name"))
+        if not path.is_file():
+            if split in (config.get("training_split"), config.get("fewshot_split")):
+                return []
+            raise MissingData(f"{config['task']}: {path.relative_to(folder)} is not in {folder}")
+        rows = read_csv(path, local.get("columns")) if path.suffix == ".csv" else read_jsonl(path)
+        found += [adapt(row, config, f"{path.name} row {i}") for i, row in enumerate(rows)]
+    return found
 
 
 def _mmlu_csv(row: dict[str, Any], config: dict[str, Any], where: str) -> dict[str, Any]:

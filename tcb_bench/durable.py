@@ -53,6 +53,11 @@ def _parameters(arguments: tuple[Any, ...]) -> dict[str, Any]:
     return arguments[1] if len(arguments) > 1 and isinstance(arguments[1], dict) else {}
 
 
+def request(kind: str, doc: dict[str, Any], arguments: tuple[Any, ...], task: str) -> Instance:
+    """A request outside lm-eval's evaluate, for ``DurableLM``'s methods."""
+    return Instance(kind, doc, arguments, 0, (task, 0, 1))
+
+
 class _ByKind(LM):  # type: ignore[misc]
     """lm-eval's request methods, all leading to ``_ask``."""
 

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.table import Table
+from rich.text import Text
 
 from tcb_bench.metrics import METRICS
+from tcb_bench.perturb.kinds import AXES, KINDS
 from tcb_bench.task_files import catalogue
 
 Row = tuple[str, ...]
@@ -19,15 +21,15 @@ MODELS = (
 
 
 def listing(what: str, search: str, include: Sequence[Path] = ()) -> Table:
-    """The table of tasks, groups, models or metrics whose text has ``search`` in it."""
+    """The table of one kind of thing, those rows whose text has ``search`` in it."""
     columns, rows = _tasks(what, include) if what in ("tasks", "groups") else _FIXED[what]()
     needle = search.lower()
     kept = [row for row in rows if needle in " ".join(row).lower()]
     table = Table(caption=f"{len(kept)} {what}" + (f" with {search!r}" if search else ""))
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(Text(column), overflow="fold")
     for row in kept:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     return table
 
 
@@ -55,4 +57,14 @@ def _metrics() -> tuple[Row, Iterable[Row]]:
     ]
 
 
-_FIXED = {"models": _models, "metrics": _metrics}
+def _perturbations() -> tuple[Row, Iterable[Row]]:
+    argument = {None: "", "count": ":N", "count?": "[:N]", "places": ":I+J"}
+    axes = {kind: ", ".join(a for a, ok in AXES.items() if kind in ok) for kind in _TARGETS}
+    return ("perturbation", "axis", "what it does", "source"), [
+        (f"{name}{argument[k.argument]}", axes[k.target], k.meaning, k.source)
+        for name, k in KINDS.items()
+    ]
+
+
+_TARGETS = ("any", "context", "text", "shots")
+_FIXED = {"models": _models, "metrics": _metrics, "perturbations": _perturbations}

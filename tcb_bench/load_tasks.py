@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import datasets
 from lm_eval.tasks import TaskManager
 
 from tcb_bench.conditions import conditions
 from tcb_bench.config import TaskOptions
 from tcb_bench.data import MissingData
 from tcb_bench.errors import DataError, TcbBenchError, UnknownName, UsageError, reason
+from tcb_bench.perturb.kinds import needs
 from tcb_bench.selection import draw, limit_size
 from tcb_bench.task import RUN_KEY
 from tcb_bench.task_files import TaskFile, catalogue, expand
+from tcb_bench.task_sweep import PERTURBED, narrowed
 
 
 @dataclass(slots=True)
@@ -64,10 +66,19 @@ def load_tasks(names: Sequence[str], options: TaskOptions, include: Sequence[Pat
         name: [leaf for leaf in expand([name], known) if leaf in loaded.missing]
         for name in loaded.groups
     }
+    _check_resources(loaded)
     if not loaded.tasks:
         first = next(iter(loaded.missing.values()), "nothing to run")
         raise DataError(f"no task of this run has documents: {first}")
     return loaded
+
+
+def _check_resources(loaded: Loaded) -> None:
+    """What the conditions' perturbations need is loaded now, before a model and any inference."""
+    for task in loaded.tasks.values():
+        if hasattr(task, "is_tcb_task"):
+            changes = [task.options.condition[a] for a in PERTURBED if a in task.options.condition]
+            task.documents.perturber.tools.check(needs(changes))
 
 
 def _globbed(names: Sequence[str], known: Mapping[str, TaskFile]) -> list[str]:
@@ -105,13 +116,12 @@ def _add_leaf(
     except MissingData as error:
         loaded.missing[name] = str(error)
         return
-    for cell in conditions(task.own.get("sweep")):
-        clone = copy.copy(task)
-        clone.options = replace(options, condition=dict(cell.axes))
-        clone._config = copy.copy(task.config)
-        clone._config.task = f"{name}|{cell.id}" if cell.id else name
-        clone.condition = cell
-        loaded.tasks[clone.config.task] = clone
+    for cell in conditions(narrowed(task.axes, options.where, name)):
+        clone = task.in_condition(cell)
+        if len(clone.eval_docs):
+            loaded.tasks[clone.config.task] = clone
+        else:
+            loaded.missing[clone.config.task] = f"{name}: no document for {cell.id}"
 
 
 def _build(manager: TaskManager, name: str, path: Path) -> Any:
@@ -166,9 +176,13 @@ def quiet() -> Iterator[None]:
     bars = [module.tqdm for module in modules]
     for module, bar in zip(modules, bars, strict=True):
         module.tqdm = functools.partial(_hidden, bar)
+    were_off = datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
     try:
         yield
     finally:
+        if not were_off:
+            datasets.enable_progress_bars()
         for module, bar in zip(modules, bars, strict=True):
             module.tqdm = bar
 

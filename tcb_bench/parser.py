@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from tcb_bench.errors import UsageError
+from tcb_bench.parser_options import add_data, add_include, add_resources, add_texts, add_where
+from tcb_bench.parser_study import add_study_commands
 from tcb_bench.version import __version__
 
 EPILOG = """\
@@ -18,6 +20,10 @@ examples:
   tcb-bench score runs/demo                          all metrics again, no model needed
   tcb-bench validate my_task.yaml                    load, render one document, check
   tcb-bench ls tasks law                             what there is, with "law" in it
+  tcb-bench run --model demo --data sample --tasks hotpotqa_tempperturb --limit 1 \
+      --where temperature=0,1 --bert_score_model demo    damaged contexts x temperature
+  tcb-bench report runs/demo                         figures and one HTML file
+  tcb-bench run --plan study.yaml --dry-run          several models: what it will ask
 
 exit codes: 0 done, 1 failed, 2 usage, 3 done with sample errors (run again to ask them),
             130 interrupted, everything finished is saved
@@ -67,14 +73,23 @@ def build_parser() -> Parser:
         "run", help="measure a model on tasks; the same command resumes", allow_abbrev=False
     )
     _add_what(run)
-    _add_data(run)
+    _add_plan(run)
+    add_data(run)
+    _add_sweep(run)
     _add_how(run)
-    _add_where(run)
+    add_texts(run)
+    add_resources(run)
+    add_where(run)
     _add_score(commands.add_parser("score", help="all metrics again from the stored responses"))
     validate = commands.add_parser("validate", help="check a task before running it")
     validate.add_argument("task", metavar="TASK", help="a YAML file, a task or a group")
-    _add_data(validate)
-    _add_ls(commands.add_parser("ls", help="list tasks, groups, models or metrics"))
+    add_data(validate)
+    add_texts(validate)
+    add_resources(validate)
+    _add_ls(
+        commands.add_parser("ls", help="list tasks, models, metrics, perturbations, conditions")
+    )
+    add_study_commands(commands)
     return parser
 
 
@@ -96,34 +111,25 @@ def _add_what(run: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_data(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("data")
+def _add_plan(run: argparse.ArgumentParser) -> None:
+    group = run.add_argument_group("several models, and looking ahead")
     group.add_argument(
-        "--data",
-        metavar="hub|sample|DIR",
-        help="pinned data sets from the hub (default, or TCB_BENCH_DATA), "
-        "the shipped samples, or local files",
+        "--plan", type=Path, metavar="FILE", help="a study: models x tasks, one folder per model"
     )
     group.add_argument(
-        "--limit",
-        type=float,
-        metavar="N",
-        help="documents per task: a count >= 1 or a share below 1, drawn by seed",
+        "--dry-run", action="store_true", help="count what would be asked; no model is loaded"
     )
-    group.add_argument(
-        "--seed", type=int, default=0, help="of draws, shots and sampling (default: 0)"
-    )
-    _add_include(group)
 
 
-def _add_include(group: argparse._ActionsContainer) -> None:
+def _add_sweep(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("sweep")
     group.add_argument(
-        "--include_path",
-        type=Path,
+        "--where",
         action="append",
         default=[],
-        metavar="DIR",
-        help="folder with your own task YAMLs; may be given again",
+        metavar="AXIS=V,...",
+        help="run these values of an axis only, as in temperature=0.0,0.6; may be given again. "
+        "`tcb-bench ls conditions TASK` shows the axes",
     )
 
 
@@ -154,33 +160,19 @@ def _add_how(run: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_where(run: argparse.ArgumentParser) -> None:
-    group = run.add_argument_group("where")
-    group.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: the best there is)")
-    group.add_argument(
-        "--dtype", help="float32, bfloat16, float16 or auto; part of every number's signature"
-    )
-    group.add_argument("--batch_size", default="auto", help="a number, or auto (default)")
-    group.add_argument(
-        "--output_path",
-        type=Path,
-        default=Path("runs"),
-        metavar="DIR",
-        help="one folder per model is made in it (default: %(default)s)",
-    )
-    group.add_argument(
-        "--fresh", action="store_true", help="start anew; the old responses are kept aside"
-    )
-
-
 def _add_score(score: argparse.ArgumentParser) -> None:
     score.add_argument("run", type=Path, metavar="RUN", help="run folder, e.g. runs/demo")
     score.add_argument(
         "--manifest", type=int, metavar="N", help="which invocation (default: the newest)"
     )
+    add_texts(score, is_again=True)
 
 
 def _add_ls(ls: argparse.ArgumentParser) -> None:
-    ls.add_argument("what", choices=("tasks", "groups", "models", "metrics"))
-    ls.add_argument("search", nargs="?", default="", help="only rows with this text")
-    _add_include(ls)
+    kinds = ("tasks", "groups", "models", "metrics", "perturbations", "conditions")
+    ls.add_argument("what", choices=kinds)
+    ls.add_argument(
+        "search", nargs="?", default="", help="only rows with this text; for conditions, the task"
+    )
+    _add_sweep(ls)
+    add_include(ls)

@@ -9,6 +9,7 @@ import math
 import os
 import platform
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -22,6 +23,7 @@ from tcb_bench.aggregate import (
     as_record,
     flatten,
     higher_is_better,
+    spreads,
 )
 from tcb_bench.errors import StoreError
 from tcb_bench.metrics import METRIC_VERSION
@@ -40,6 +42,10 @@ PACKAGES = (
     "datasets",
     "numpy",
     "gguf",
+    "bert-score",
+    "rouge-score",
+    "spacy",
+    "nltk",
 )
 
 
@@ -78,10 +84,13 @@ class TaskResult:
         if len(self.cells) == 1:
             return list(next(iter(self.cells.values())))
         rows: dict[tuple[str, str], list[Any]] = {}
+        weights: dict[tuple[str, str], float] = {}
         for samples in self.cells.values():
             for sample in samples:
-                rows.setdefault((sample["task"], sample["doc_id"]), []).extend(sample["rows"])
-        return [{"rows": found} for found in rows.values()]
+                own = (sample["task"], sample["doc_id"])
+                rows.setdefault(own, []).extend(sample["rows"])
+                weights[own] = sample.get("weight", 1.0)
+        return [{"rows": found, "weight": weights[own]} for own, found in rows.items()]
 
 
 Metrics = dict[str, dict[str, Interval]]
@@ -92,8 +101,17 @@ def task_metrics(task: TaskResult, seed: int) -> tuple[Metrics, dict[str, Metric
     """The task's aggregates over all conditions, and those of each condition; nothing twice."""
     overall = _metrics(task.documents, task.members.values(), seed)
     if len(task.cells) == 1:
-        return overall, dict.fromkeys(task.cells, overall)
-    return overall, {cell: _metrics(docs, (), seed) for cell, docs in task.cells.items()}
+        cells = dict.fromkeys(task.cells, overall)
+    else:
+        cells = {cell: _metrics(docs, (), seed) for cell, docs in task.cells.items()}
+    return overall, {cell: _with_spreads(m, task.cells[cell], seed) for cell, m in cells.items()}
+
+
+def _with_spreads(metrics: Metrics, documents: Sequence[Document], seed: int) -> Metrics:
+    return {
+        name: found | spreads(documents, completed=name == "completed", seed=seed)
+        for name, found in metrics.items()
+    }
 
 
 def _metrics(
@@ -139,9 +157,19 @@ def _condition(task: TaskResult, cell: str, metrics: Metrics) -> dict[str, Any]:
         "axes": dict(task.axes.get(cell, {})),
         "temperature_effective": task.temperature_effective,
         "counts": states([row for doc in task.cells[cell] for row in doc["rows"]]),
+        **_changes(task.cells[cell]),
         "metrics": records("none"),
         "metrics_completed": records("completed"),
     }
+
+
+def _changes(documents: Sequence[Document]) -> dict[str, Any]:
+    """How many documents have which flag of a perturbation, and the sums of its counts."""
+    found: dict[str, Counter[str]] = {}
+    for note in (n for d in documents for n in d.get("perturbation", {}).values()):
+        found.setdefault("flags", Counter()).update(note["flags"])
+        found.setdefault("counts", Counter()).update(note["counts"])
+    return {"perturbation": {key: dict(c) for key, c in found.items()}} if found else {}
 
 
 def usage(documents: Iterable[Document]) -> dict[str, int]:

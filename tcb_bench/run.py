@@ -13,6 +13,7 @@ from typing import Any
 from lm_eval import evaluator
 
 from tcb_bench.assemble import assemble, data_digests, request_digests
+from tcb_bench.bert_rows import make_scorer
 from tcb_bench.config import RunConfig, TaskOptions
 from tcb_bench.durable import DurableLM, ReplayLM, Report
 from tcb_bench.errors import DataError, ModelError, StoreError
@@ -66,6 +67,7 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
     with quiet():
         loaded = load_tasks(config.tasks, config.options, config.include_path)
     _say_missing(loaded, say)
+    scorer = make_scorer(config.options) if _compares(loaded) else None
     say(f"loading {spec.label}")
     lm = load(spec)
     template = getattr(lm.tokenizer, "chat_template", None) if config.apply_chat_template else None
@@ -92,15 +94,24 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
             evaluated = _evaluate(durable, loaded, config)
         say(f"asked {durable.asked}, found in the store {durable.reused}")
         store.finish(manifest, settings)
-        return _write(store, manifest, loaded, evaluated)
+        return _write(store, manifest, loaded, evaluated, scorer, say)
 
 
-def score(folder: Path, number: int | None = None) -> Outcome:
+def score(
+    folder: Path,
+    number: int | None = None,
+    *,
+    over: Mapping[str, Any] | None = None,
+    say: Say = lambda line: None,
+) -> Outcome:
     """All metrics again from a run's stored responses; needs its documents, but no model.
 
     Args:
         folder: the run folder, ``<output_path>/<model>``.
         number: which invocation; None = the newest.
+        over: task options that only change scores, in place of the run's own: ``reference``,
+            ``references``, ``bert_score_model``, ``bert_score_layer``.
+        say: called with one line about what happens now.
 
     Raises:
         StoreError: no store or no plan there.
@@ -109,14 +120,22 @@ def score(folder: Path, number: int | None = None) -> Outcome:
     with Store(folder, create=False) as store, quiet():
         manifest = store.manifest(number)
         settings = manifest.settings
+        settings["options"] |= over or {}
         options = TaskOptions(**settings["options"])
         include = [Path(path) for path in settings["include_path"]]
         loaded = load_tasks(settings["tasks"], options, include)
         _check_same_data(loaded, settings["data_sha256"])
         _set_model_sampling(loaded, settings["model_info"])
         _check_same_requests(loaded, settings["request_sha256"])
+        scorer = make_scorer(options) if _compares(loaded) else None
         evaluated = _evaluate(ReplayLM(store, manifest.id), loaded, None)
-        return _write(store, manifest.id, loaded, evaluated)
+        return _write(store, manifest.id, loaded, evaluated, scorer, say)
+
+
+def _compares(loaded: Loaded) -> bool:
+    """Whether some task compares texts, so that BERTScore's encoder is needed."""
+    ours = [task for task in loaded.tasks.values() if hasattr(task, "is_tcb_task")]
+    return any(task.documents.references.kind != "none" for task in ours)
 
 
 def _say_missing(loaded: Loaded, say: Say) -> None:
@@ -187,9 +206,16 @@ def _safe(task: str) -> str:
     return re.sub(r"[^A-Za-z0-9._+-]", "_", task)[:120]
 
 
-def _write(store: Store, manifest: int, loaded: Loaded, evaluated: dict[str, Any]) -> Outcome:
+def _write(
+    store: Store,
+    manifest: int,
+    loaded: Loaded,
+    evaluated: dict[str, Any],
+    scorer: Any | None,
+    say: Say,
+) -> Outcome:
     now = time.time()
-    result, samples = assemble(store, store.manifest(manifest), loaded, evaluated)
+    result, samples = assemble(store, store.manifest(manifest), loaded, evaluated, scorer, say)
     name = stamp(now)
     sample_paths = []
     for task, rows in samples.items():

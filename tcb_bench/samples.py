@@ -8,10 +8,14 @@ from typing import Any
 
 from tcb_bench.data import ID_COLUMN
 from tcb_bench.metrics.robustness import conflict_case
+from tcb_bench.rag import ELSEWHERE, EVIDENCE, POOL
 from tcb_bench.results import digest
 from tcb_bench.store import Manifest, Store
+from tcb_bench.task_select import STRATUM, WEIGHT
 
 Sample = dict[str, Any]
+OWN_COLUMNS = (EVIDENCE, POOL, ELSEWHERE, STRATUM, WEIGHT)
+"""Columns made here that a sample row does not repeat: its prompt shows what was shown."""
 
 
 def samples_by_cell(
@@ -31,14 +35,14 @@ def _sample(
 ) -> Sample:
     doc = dict(example["doc"])
     document = doc.pop(ID_COLUMN)
+    doc_sha256 = digest(doc)
     rows = []
-    prompt = None
+    first = keys.get((name, document, 0, 0))
+    request = store.request(first) if first else None
     for repeat, (row, response) in enumerate(
         zip(example["tcb_rows"], example["resps"][0], strict=True)
     ):
         key = keys.get((name, document, 0, repeat))  # None: killed before it was planned
-        request = store.request(key) if key else None
-        prompt = request["arguments"][0] if request else None
         text = getattr(response, "text", None)
         extra = {"text": text} if text is not None else {}
         tokens = {"prompt_tokens": getattr(response, "prompt_tokens", None)}
@@ -56,13 +60,28 @@ def _sample(
         "doc_id": document,
         "task": task.base_name,
         "condition": task.condition.id,
-        "doc_sha256": digest(doc),
-        "doc": doc,
+        "doc_sha256": doc_sha256,
+        "doc": {key: value for key, value in doc.items() if key not in OWN_COLUMNS},
         "target": example["target"],
-        "prompt": prompt,
+        "prompt": request["arguments"][0] if request else None,
         "acc": example["acc"],
+        **_beside(task, {**doc, ID_COLUMN: document}),
         "rows": rows,
     }
+
+
+def _beside(task: Any, doc: Mapping[str, Any]) -> dict[str, Any]:
+    """What a RAG task or a sweep over perturbations has besides: reference, stratum, changes."""
+    found: dict[str, Any] = {}
+    reference = task.documents.references.texts.get(doc[ID_COLUMN])
+    if reference is not None:
+        found["reference"] = reference
+    if STRATUM in doc:
+        found |= {"stratum": doc[STRATUM], "weight": doc[WEIGHT]}
+    _, notes = task.documents.perturber.document(doc, task.condition.axes)
+    if notes:
+        found["perturbation"] = {axis: dict(note) for axis, note in notes.items()}
+    return found
 
 
 def label_conflicts(samples: Mapping[str, Sequence[Sample]]) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tcb_bench.errors import DataError
 from tcb_bench.metrics.answers import choice_letter, final_number, gsm8k_gold, same_number
+from tcb_bench.metrics.qa import contains_answer
 from tcb_bench.models.positions import critical_token, rule_version
 from tcb_bench.responses import Failure, Generation, NextToken, Response, Row
+from tcb_bench.text_scores import text_scores
 
 if TYPE_CHECKING:
     from tcb_bench.task_files import TcbSpec
@@ -20,23 +23,27 @@ MAX_LOG10 = 300.0  # a float64 holds 1e308, and h_norm divides
 NOT_FOUND = "no number found in the answer"
 
 
-def score(response: Response, target: Any, spec: TcbSpec) -> dict[str, Any]:
+def score(
+    response: Response, target: Any, spec: TcbSpec, reference: str | None = None
+) -> dict[str, Any]:
     """The row of one response.
 
     Args:
         response: what the model answered, or why it did not.
         target: the gold answer: an index of the choices, a number's text, or a text.
         spec: the task's ``tcb`` mapping (epsilon, answer, position).
+        reference: the text that a free answer is compared with; None = no comparison.
 
     Returns:
         ``state`` (scored, truncated, empty, filtered, error, unscored), ``acc`` (1.0, 0.0, None),
-        ``answer``, ``reason`` (why something is null, else None) and ``stability``: quantity ->
-        value with None where it cannot be given. Nothing that failed on our side becomes a 0.
+        ``answer``, ``reason`` (why something is null, else None), ``stability``: quantity -> value
+        with None where it cannot be given, and for a task with references ``scores``: metric ->
+        value. Nothing that failed on our side becomes a 0.
     """
     if isinstance(response, NextToken):
         return _score_choice(response, target, spec)
     if isinstance(response, Generation):
-        return _score_text(response, target, spec)
+        return _score_text(response, target, spec, reference)
     reason = response.reason if isinstance(response, Failure) else "not a response of this task"
     state = response.state if isinstance(response, Failure) else "unscored"
     return {"state": state, "acc": None, "answer": None, "reason": reason, "stability": {}}
@@ -64,13 +71,15 @@ def _score_choice(response: NextToken, target: Any, spec: TcbSpec) -> dict[str, 
     return row
 
 
-def _score_text(response: Generation, target: Any, spec: TcbSpec) -> dict[str, Any]:
+def _score_text(
+    response: Generation, target: Any, spec: TcbSpec, reference: str | None
+) -> dict[str, Any]:
     is_empty = not response.text.strip()
     cut = response.finish_reason == "length"
     state = "truncated" if cut else "empty" if is_empty else "scored"
     answer, acc = _judge(response.text, target, spec)
     values, reason = _critical_stability(response, spec)
-    return {
+    row = {
         "state": state,
         "acc": acc,
         "answer": answer,
@@ -79,6 +88,11 @@ def _score_text(response: Generation, target: Any, spec: TcbSpec) -> dict[str, A
         "finish_reason": response.finish_reason,
         "completion_tokens": len(response.tokens),
     }
+    if reference is not None:
+        row["scores"] = text_scores(response.text, str(target), reference)
+    if spec.answer == "short_answer" and response.rule == "all":
+        row["stability_mean"] = _over_answer(response, spec.epsilon)
+    return row
 
 
 def _judge(text: str, target: Any, spec: TcbSpec) -> tuple[str | None, float]:
@@ -87,6 +101,8 @@ def _judge(text: str, target: Any, spec: TcbSpec) -> tuple[str | None, float]:
         found = final_number(text)
         gold = gold_number(str(target))
         return (found.text, float(same_number(found.value, gold))) if found else (None, 0.0)
+    if spec.answer == "short_answer":
+        return None, float(contains_answer(text, str(target)))
     answer = text.strip()
     return answer, float(answer == str(target).strip())
 
@@ -142,6 +158,20 @@ def _finite(row: Row, epsilon: float) -> tuple[dict[str, float | None], str | No
     for name in lost:
         values[name] = None
     return values, f"not finite: {', '.join(sorted(lost))}" if lost else None
+
+
+def _over_answer(response: Generation, epsilon: float) -> dict[str, float]:
+    """Means over all tokens of an answer: of log10 for lengths, plain for the rest."""
+    found = {}
+    for name in ("log10_delta_tcb", "flip_radius", "relative_flip_radius", "p_top1", "nll"):
+        values = [v for v in response.stability.get(name, ()) if math.isfinite(v)]
+        if name.endswith("flip_radius"):
+            values = [math.log10(v) for v in values if v > 0]
+        key = f"log10_{name}" if name.endswith("flip_radius") else name
+        if values:
+            shift = math.log10(epsilon) if name == "log10_delta_tcb" else 0.0
+            found[key] = statistics.fmean(values) + shift
+    return found
 
 
 def _beyond_float32(row: Row, epsilon: float) -> dict[str, float]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.padding import Padding
@@ -14,8 +14,20 @@ from rich.progress import Progress as RichProgress
 from rich.table import Table
 from rich.text import Text
 
+from tcb_bench.report.table import Table as DataTable
+from tcb_bench.report.table import cell
+
+if TYPE_CHECKING:
+    from tcb_bench.planned import Planned
+
 SHOWN = (
+    ("bertscore_f1", "BERTScore F1", "{:.4f}"),
+    ("rougeL", "ROUGE-L", "{:.3f}"),
+    ("f1", "token F1", "{:.3f}"),
+    ("em", "exact match", "{:.3f}"),
     ("acc", "acc", "{:.3f}"),
+    ("refusal", "refusals", "{:.3f}"),
+    ("garbled", "garbled", "{:.3f}"),
     ("acc_macro", "acc (macro)", "{:.3f}"),
     ("delta_tcb_median", "delta_tcb, median", "{:.3g}"),
     ("flip_radius_median", "flip_radius, median", "{:.3g}"),
@@ -122,6 +134,46 @@ def _cells(entry: Mapping[str, Any], key: str, form: str) -> tuple[str, str, str
         else "-"
     )
     return str(entry[f"{key}_n,none"]), "null" if value is None else form.format(value), interval
+
+
+def planned_table(models: Mapping[str, Sequence[Planned]]) -> Table:
+    """What will be asked, per model and task, and in all."""
+    table = Table(title="what will be asked", title_justify="left", title_style="bold")
+    for column in ("model", "task"):
+        table.add_column(column, overflow="fold")
+    for column in ("conditions", "questions", "runs", "responses"):
+        table.add_column(column, justify="right")
+    rows = [(model, row) for model, planned in models.items() for row in planned]
+    for model, row in rows:
+        about = "<= " if row.is_design else ""
+        table.add_row(
+            model,
+            row.task,
+            f"{row.conditions:,}",
+            f"{about}{row.questions:,}",
+            str(row.runs),
+            f"{about}{row.responses:,}",
+        )
+    if len(rows) > 1:
+        table.add_section()
+        conditions = sum(row.conditions for _, row in rows)
+        total = sum(row.responses for _, row in rows)
+        table.add_row("all", "", f"{conditions:,}", "", "", f"{total:,}")
+    if any(row.is_design for _, row in rows):
+        table.caption = "<= by design: a cell of the data may hold fewer documents"
+    return table
+
+
+def data_table(table: DataTable) -> Iterator[Any]:
+    """A table of the analysis in the terminal, its note below."""
+    shown = Table(title=table.title, title_justify="left", title_style="bold")
+    for column in table.columns:
+        shown.add_column(column.label, justify="right" if column.digits is not None else "left")
+    for row in table.rows:
+        shown.add_row(*(cell(row.get(c.key), c.digits) for c in table.columns))
+    yield shown
+    if table.note:
+        yield Text(table.note, style="dim")
 
 
 def _stock_table(name: str, entry: Mapping[str, Any]) -> Table:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import copy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,24 @@ from datasets import Dataset, DatasetDict
 from jinja2 import TemplateError
 from lm_eval.api.filter import FilterEnsemble
 from lm_eval.api.instance import Instance
+from lm_eval.api.samplers import FirstNSampler
 from lm_eval.api.task import ConfigurableTask
 from lm_eval.api.utils import ends_with_whitespace
 
-from tcb_bench.config import GEN_KWARGS, NEUTRAL_SAMPLING, TaskOptions, check_gen_kwargs
+from tcb_bench.conditions import Condition
+from tcb_bench.config import NEUTRAL_SAMPLING, TaskOptions, check_gen_kwargs
 from tcb_bench.data import ID_COLUMN, load_documents
 from tcb_bench.data_files import read_jsonl
 from tcb_bench.errors import DataError, UnknownName, UsageError, reason
 from tcb_bench.metrics import METRICS
+from tcb_bench.rag import with_evidence
 from tcb_bench.scoring import gold_number, score
-from tcb_bench.selection import draw, limit_size, stable_hash
+from tcb_bench.selection import stable_hash
+from tcb_bench.task_documents import Documents
 from tcb_bench.task_files import TcbSpec, read_strict, tcb_spec
+from tcb_bench.task_sweep import PERTURBED, SAMPLED, sweep_axes
 
-OWN_KEYS = ("dataset_revision", "tcb", "sweep", "perturbation")
+OWN_KEYS = ("dataset_revision", "tcb", "sweep")
 OWN_POOL = "(chosen here)"  # keeps lm-eval from drawing one shot too many for its own check
 RUN_KEY = "tcb_run"
 """Key of lm-eval's task metadata under which a run hands its ``TaskOptions`` to its tasks."""
@@ -64,15 +70,18 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         self.spec: TcbSpec = tcb_spec({**config, **self.own}, self.base_name)
         if self.spec.answer == "choice" and self.spec.request != "next_token":
             raise UsageError(f"{self.base_name}: answer: choice needs request: next_token")
-        if self.spec.request == "next_token" and self.own.get("sweep"):
+        self.axes = sweep_axes(self.own, self.spec, self.base_name)
+        useless = [axis for axis in self.axes if axis in SAMPLED]
+        if self.spec.request == "next_token" and useless:
             raise UsageError(
-                f"{self.base_name}: sweep changes nothing where no text is sampled; "
+                f"{self.base_name}: sweep.{useless[0]} changes nothing where no text is sampled; "
                 "use request: generate_traced, or leave it out"
             )
         self.model_sampling: dict[
             str, Any
         ] = {}  # set by the run where sampling_defaults is `model`
-        self._selected: Dataset | None = None
+        self.documents = Documents(self.spec, self.options, self.base_name)
+        self._own_docs: Dataset | None = None  # a condition's, set by ``condition_task``
         _check_scoring(config, self.base_name)
         config |= {"metadata": metadata, "output_type": "generate_until", "metric_list": ACC}
         config.setdefault("generation_kwargs", {"until": []})
@@ -97,28 +106,26 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
     @property
     def eval_docs(self) -> Dataset:
         """The documents of this run: the YAML's draw, then ``--limit``, in the data set's order."""
-        if self._selected is None:
+        if self._own_docs is None:
             split = self.config.test_split or self.config.validation_split
             if split not in self.dataset:
                 raise DataError(
                     f"{self.base_name}: the data has no split {split!r}, "
                     f"only {sorted(self.dataset)}"
                 )
-            everything = super().eval_docs
-            self._selected = self._select(everything)
-        return self._selected
+            self._own_docs = self.documents.choose(super().eval_docs).documents
+        return self._own_docs
 
-    def _select(self, documents: Dataset) -> Dataset:
-        if len(documents) == 0:
-            raise DataError(
-                f"{self.base_name}: no documents left to ask (process_docs dropped all)"
-            )
-        documents = _with_unique_ids(documents)
-        seed = self.options.seed
-        drawn = documents.select(draw(documents[ID_COLUMN], self.spec.draw, seed))
-        self.available = len(drawn)
-        size = limit_size(self.options.limit, len(drawn))
-        return drawn.select(draw(drawn[ID_COLUMN], size, seed))
+    def in_condition(self, condition: Condition) -> TcbTask:
+        """This task in one cell of its sweep; data, draws and changed texts are shared."""
+        self.eval_docs  # noqa: B018 - chosen once, before the copies
+        clone = copy.copy(self)
+        clone.options = replace(self.options, condition=dict(condition.axes))
+        clone._config = copy.copy(self.config)
+        clone._config.task = f"{self.base_name}|{condition.id}" if condition.id else self.base_name
+        clone.condition = condition
+        clone._own_docs = self.documents.only(condition.axes)
+        return clone
 
     def fewshot_docs(self) -> Any:
         """The fixed shots beside the YAML where it names some, else lm-eval's few-shot split."""
@@ -134,6 +141,7 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         if wanted < 0:
             raise UsageError(f"{self.base_name}: num_fewshot {wanted}; give 0 or more")
         self._shots = list(self.sampler.df) if wanted else []
+        self._drawer = self.sampler
         self.fewshot_cfg.split = OWN_POOL
         if wanted > len(self._shots):
             raise UsageError(self._too_few(wanted, len(self._shots)))
@@ -142,25 +150,49 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         return f"{self.base_name}: {wanted} shots asked for (num_fewshot), the pool has {pool}"
 
     def fewshot_context(self, doc: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """The prompt; shots are seeded by (seed, task, document), whatever was asked before.
+        """The prompt, as this condition changes it; shots are seeded by (seed, task, document).
 
         A shot that equals the document in all but its id is left out, whichever split it is from.
+        Conditions that show the same share one text: eleven temperatures render it once.
         """
+        how = [bool(value) if callable(value) else value for _, value in sorted(kwargs.items())]
+        changes = [self.options.condition.get(axis) for axis in PERTURBED]
+        key = repr((doc[ID_COLUMN], changes, args, how))
+        if key not in self.documents.prompts:
+            self.documents.prompts[key] = self._rendered(doc, *args, **kwargs)
+        return self.documents.prompts[key]
+
+    def _rendered(self, doc: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        changed, _ = self.documents.perturber.document(doc, self.options.condition)
         if self._shots:
-            content = _content(doc)
-            pool = [shot for shot in self._shots if _content(shot) != content]
-            if (self.config.num_fewshot or 0) > len(pool):
-                others = self._too_few(self.config.num_fewshot, len(pool))
-                raise UsageError(f"{others} beside the document {doc[ID_COLUMN]} itself")
-            self.sampler.replace_df(pool)
-        self.sampler.set_rnd(stable_hash(self.options.seed, self.base_name, doc[ID_COLUMN]))
+            self.sampler = FirstNSampler(self._chosen_shots(doc))
         try:
-            return super().fewshot_context(doc, *args, **kwargs)
+            return super().fewshot_context({**doc, **changed}, *args, **kwargs)
         except (TemplateError, KeyError) as error:
             raise DataError(
                 f"{self.base_name}: document {doc[ID_COLUMN]}: its prompt cannot be rendered: "
                 f"{reason(error)}"
             ) from error
+
+    def doc_to_text(self, doc: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """The question of a document; for a RAG task with the documents it shows."""
+        if self.spec.has_documents and "evidence" not in doc:
+            changed, _ = self.documents.perturber.document(doc, self.options.condition)
+            doc = {**doc, **changed}
+        return super().doc_to_text(doc, *args, **kwargs)
+
+    def _chosen_shots(self, doc: dict[str, Any]) -> list[dict[str, Any]]:
+        content = _content(doc)
+        pool = [shot for shot in self._shots if _content(shot) != content]
+        wanted = self.config.num_fewshot or 0
+        if wanted > len(pool):
+            others = self._too_few(wanted, len(pool))
+            raise UsageError(f"{others} beside the document {doc[ID_COLUMN]} itself")
+        self._drawer.replace_df(pool)
+        self._drawer.set_rnd(stable_hash(self.options.seed, self.base_name, doc[ID_COLUMN]))
+        chosen = self._drawer.sample(wanted)
+        shots = self.documents.perturber.shots(doc, self.options.condition, chosen, pool)
+        return [with_evidence(shot, self.spec.columns) for shot in shots]
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> Instance:
         """One request: the prompt with its choices, or with every sampling parameter."""
@@ -190,7 +222,7 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         """
         given = {k: v for k, v in (self.config.generation_kwargs or {}).items() if k != "do_sample"}
         check_gen_kwargs(given, f"{self.base_name}: generation_kwargs")
-        axes = {k: v for k, v in self.options.condition.items() if k in GEN_KWARGS}
+        axes = {k: v for k, v in self.options.condition.items() if k in SAMPLED}
         until = given.pop("until", [])
         merged = {"max_gen_toks": 256, **NEUTRAL_SAMPLING, **self.model_sampling, **given}
         merged |= {"until": [until] if isinstance(until, str) else list(until)}
@@ -200,7 +232,8 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
 
     def process_results(self, doc: dict[str, Any], results: list[list[Any]]) -> dict[str, Any]:
         """``acc`` (mean over repeats; None where there is no answer of the model) and the rows."""
-        rows = [score(response, self.target(doc), self.spec) for response in results[0]]
+        target, reference = self.target(doc), self.documents.references.texts.get(doc[ID_COLUMN])
+        rows = [score(response, target, self.spec, reference) for response in results[0]]
         known = [row["acc"] for row in rows if row["acc"] is not None]
         return {"acc": sum(known) / len(known) if known else None, "tcb_rows": rows}
 
@@ -242,18 +275,6 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
 
 def _content(doc: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in doc.items() if key != ID_COLUMN}
-
-
-def _with_unique_ids(documents: Dataset) -> Dataset:
-    """The documents with ids that differ: where process_docs makes several of a row, ``id#2``."""
-    seen: Counter[str] = Counter()
-    ids = []
-    for own in documents[ID_COLUMN]:
-        seen[own] += 1
-        ids.append(own if seen[own] == 1 else f"{own}#{seen[own]}")
-    if len(seen) == len(ids):
-        return documents
-    return documents.remove_columns(ID_COLUMN).add_column(ID_COLUMN, ids)
 
 
 def _mean_of_known(values: list[float | None]) -> float | None:

@@ -1,16 +1,13 @@
-"""What a task file may say to tcb-bench itself: the mappings ``tcb`` and ``sweep``."""
+"""What a task file may say to tcb-bench itself: the mapping ``tcb``."""
 
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from tcb_bench.task_section import At, Section, is_number, is_whole
-
-PERTURBATIONS: tuple[str, ...] = ()
-"""Kinds of ``perturbation`` that exist in this version."""
+from tcb_bench.task_section import At, Section, is_whole
 
 POSITIONS: dict[str, tuple[str, ...]] = {
     "next_token": ("prompt_end",),
@@ -19,7 +16,16 @@ POSITIONS: dict[str, tuple[str, ...]] = {
 }
 """Request -> the positions it may measure at, the default first."""
 
-ANSWERS = ("choice", "final_number", "exact")
+ANSWERS = ("choice", "final_number", "exact", "short_answer")
+REFERENCES = ("none", "short", "sentence")
+COLUMNS = {
+    "question": "question",
+    "documents": "",
+    "support": "support",
+    "answer": "answer",
+    "reference": "reference",
+}
+"""What ``tcb: {columns: ...}`` may name, with the defaults; ``documents`` makes a RAG task."""
 SAMPLING_DEFAULTS = ("neutral", "model")
 ADAPTERS = ("none", "mmlu_csv")
 
@@ -38,6 +44,15 @@ class TcbSpec:
     sampling_defaults: str  # neutral or model
     sample: str  # folder of the shipped sample, relative to the YAML's
     local: dict[str, Any] | None  # layout under --data DIR: files, splits, columns, adapt
+    columns: dict[str, str]  # which column holds the question, documents, support, answer, ...
+    strata: dict[str, list[Any]] | None  # column -> values; draw and --limit count per cell
+    axes: dict[str, str]  # sweep axes that choose documents: axis -> column
+    reference: str  # what texts are compared with: none, short or sentence
+
+    @property
+    def has_documents(self) -> bool:
+        """Whether questions are asked over documents (a RAG task)."""
+        return bool(self.columns["documents"])
 
 
 def tcb_spec(config: Mapping[str, Any], where: str | At) -> TcbSpec:
@@ -65,6 +80,10 @@ def tcb_spec(config: Mapping[str, Any], where: str | At) -> TcbSpec:
         sampling_defaults=found.choice("sampling_defaults", SAMPLING_DEFAULTS, "neutral"),
         sample=found.text("sample") or "sample",
         local=_local(found),
+        columns=_columns(found),
+        strata=_strata(found),
+        axes=_texts_by_name(found, "axes", "axis names to columns, like {question_type: type}"),
+        reference=found.choice("reference", REFERENCES, "none"),
     )
 
 
@@ -112,8 +131,7 @@ def _local(tcb: Section) -> dict[str, Any] | None:
         return None
     found = tcb.inside("local")
     found.allow(("files", "splits", "columns", "adapt"))
-    if _template_fields(found, "files", ("split", "config")) is None:
-        raise found.bad("files", "expected a path like mmlu/{split}/{config}.csv")
+    _check_files(found)
     splits = found.values.get("splits", {})
     if not isinstance(splits, dict) or not _are_texts([*splits, *splits.values()]):
         raise found.bad("splits", "expected split names to file names, like {validation: val}")
@@ -125,34 +143,41 @@ def _local(tcb: Section) -> dict[str, Any] | None:
     return {"splits": {}, "columns": None, "adapt": "none", **found.values}
 
 
+def _check_files(local: Section) -> None:
+    """``files`` is one template or a list of them, whose rows are then one pool."""
+    files = local.values.get("files")
+    for each in files if isinstance(files, list) and files else [files]:
+        one = Section({} if each is None else {"files": each}, local.name, local.at)
+        if _template_fields(one, "files", ("split", "config")) is None:
+            raise local.bad("files", "expected a path like mmlu/{split}/{config}.csv, or a list")
+
+
+def _columns(tcb: Section) -> dict[str, str]:
+    given = _texts_by_name(tcb, "columns", "a role to a column, like {documents: context}")
+    if "columns" in tcb.values:
+        tcb.inside("columns").allow(COLUMNS)
+    return {**COLUMNS, **given}
+
+
+def _texts_by_name(tcb: Section, key: str, expected: str) -> dict[str, str]:
+    if key not in tcb.values:
+        return {}
+    values = tcb.inside(key).values
+    if not _are_texts([*values, *values.values()]):
+        raise tcb.bad(key, f"expected {expected}")
+    return dict(values)
+
+
+def _strata(tcb: Section) -> dict[str, list[Any]] | None:
+    if "strata" not in tcb.values:
+        return None
+    found = tcb.inside("strata")
+    for column, values in found.values.items():
+        is_list = isinstance(values, list) and values and len(set(map(str, values))) == len(values)
+        if not is_list or not all(isinstance(v, str) or is_whole(v, 0) for v in values):
+            raise found.bad(column, "expected a list of texts or whole numbers, each once")
+    return dict(found.values) or None
+
+
 def _are_texts(values: list[Any]) -> bool:
     return all(isinstance(value, str) and value for value in values)
-
-
-def sweep_axes(config: Mapping[str, Any], where: str | At) -> dict[str, tuple[Any, ...]]:
-    """The checked ``sweep`` of a task config, axis -> values in YAML order; empty for none.
-
-    Raises:
-        UsageError: an unknown axis, no values, a value out of range or one given twice.
-    """
-    if "sweep" not in config:
-        return {}
-    found = Section(config["sweep"], "sweep", where)
-    found.allow(_AXES, f"the axes are {', '.join(_AXES)}")
-    axes = {}
-    for axis, values in found.values.items():
-        is_good, expected = _AXES[axis]
-        if not isinstance(values, list) or not values or not all(map(is_good, values)):
-            raise found.bad(axis, f"expected a list of {expected}")
-        if len(set(values)) != len(values):
-            raise found.bad(axis, "expected each value once")
-        axes[axis] = tuple(values)
-    return axes
-
-
-_AXES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "temperature": (lambda x: is_number(x) and 0 <= x <= 2, "numbers from 0 to 2"),
-    "top_p": (lambda x: is_number(x) and 0 < x <= 1, "numbers above 0, up to 1"),
-    "top_k": (lambda x: is_whole(x, 0), "whole numbers >= 0 (0 = no limit)"),
-    "max_gen_toks": (lambda x: is_whole(x, 1), "whole numbers >= 1"),
-}

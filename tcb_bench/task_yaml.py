@@ -11,7 +11,8 @@ from typing import Any, Literal
 from tcb_bench.strict_yaml import Parsed, nearest, wrong
 from tcb_bench.task_include import Merged, load
 from tcb_bench.task_section import is_whole
-from tcb_bench.task_spec import PERTURBATIONS, TcbSpec, sweep_axes, tcb_spec
+from tcb_bench.task_spec import TcbSpec, tcb_spec
+from tcb_bench.task_sweep import sweep_axes
 from tcb_bench.task_warnings import task_warnings
 
 __all__ = ["Kind", "TaskYaml", "TcbSpec", "read_strict", "sweep_axes", "tcb_spec"]
@@ -19,7 +20,7 @@ __all__ = ["Kind", "TaskYaml", "TcbSpec", "read_strict", "sweep_axes", "tcb_spec
 Kind = Literal["task", "group", "plain"]
 
 CLASS = "tcb_bench.task.TcbTask"
-OWN_KEYS = ("dataset_revision", "tcb", "sweep", "perturbation")
+OWN_KEYS = ("dataset_revision", "tcb", "sweep")
 GROUP_KEYS = ("group", "group_alias", "task", "aggregate_metric_list", "metadata", "tag")
 TASK_CONFIG = (
     *("task", "task_alias", "tag", "custom_dataset", "dataset_path", "dataset_name"),
@@ -130,11 +131,7 @@ def _check_task(merged: Merged, path: Path) -> None:
     if spec.shots is not None and not (path.parent / spec.shots).is_file():
         found = f"tcb.shots {spec.shots!r} is not there"
         raise wrong(merged.at("tcb.shots"), found, "expected a JSONL file beside the YAML")
-    sweep_axes(config, merged.at)
-    if "perturbation" in config and config["perturbation"] not in PERTURBATIONS:
-        kinds = ", ".join(PERTURBATIONS) or "none: this version has no perturbations"
-        found = f"perturbation is {config['perturbation']!r}"
-        raise wrong(merged.at("perturbation"), found, f"expected {kinds}")
+    sweep_axes(config, spec, merged.at)
     if not is_whole(config.get("repeats", 1), 1):
         found = f"repeats is {config['repeats']!r}"
         raise wrong(merged.at("repeats"), found, "expected a whole number >= 1")

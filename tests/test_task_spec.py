@@ -4,7 +4,7 @@ import pytest
 from task_texts import BASE, refusal, write
 
 from tcb_bench.errors import UsageError
-from tcb_bench.task_spec import sweep_axes, tcb_spec
+from tcb_bench.task_spec import tcb_spec
 
 TCB = {
     "epsilon: 1": "tcb.request is missing; expected next_token or generate_traced or generate",
@@ -83,7 +83,39 @@ def test_local_layout_is_filled_in_and_errors_begin_with_where():
         tcb_spec({"tcb": {}}, "here")
 
 
-def test_sweep_axes_keep_the_order_of_the_yaml():
-    axes = sweep_axes({"sweep": {"top_k": [0, 5], "temperature": [0.0, 1]}}, "here")
-    assert list(axes.items()) == [("top_k", (0, 5)), ("temperature", (0.0, 1))]
-    assert sweep_axes({}, "here") == {}
+def test_columns_strata_axes_and_a_list_of_files_are_read():
+    tcb = {
+        "request": "generate",
+        "columns": {"documents": "context"},
+        "strata": {"type": ["a", "b"], "n": [2]},
+        "axes": {"question_type": "type"},
+        "reference": "sentence",
+        "answer": "short_answer",
+        "local": {"files": ["a.jsonl", "b.jsonl"]},
+    }
+    spec = tcb_spec({"tcb": tcb}, "here")
+    assert spec.has_documents
+    assert spec.columns["documents"] == "context"
+    assert spec.columns["support"] == "support"
+    assert (spec.strata, spec.axes) == ({"type": ["a", "b"], "n": [2]}, {"question_type": "type"})
+    assert not tcb_spec({"tcb": {"request": "generate"}}, "here").has_documents
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"columns": {"document": "x"}}, "did you mean 'documents'"),
+        ({"columns": {"documents": 1}}, "tcb.columns is"),
+        ({"strata": {"type": []}}, "tcb.strata.type is .*each once"),
+        ({"strata": {"n": [2, "2"]}}, "tcb.strata.n is .*each once"),
+        ({"strata": {"n": [True]}}, "expected a list of texts or whole numbers"),
+        ({"axes": {"kind": 3}}, "tcb.axes is"),
+        ({"reference": "long"}, "expected none or short or sentence"),
+        ({"local": {"files": []}}, "tcb.local.files is"),
+        ({"local": {"files": ["a", 1]}}, "expected a text"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_in_them_is_named(more, message):
+    with pytest.raises(UsageError, match=f"^here: .*{message}"):
+        tcb_spec({"tcb": {"request": "generate", **more}}, "here")

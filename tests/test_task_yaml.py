@@ -58,7 +58,7 @@ ADDED = {
     "1: x": "unknown key 1; expected",
     "repeats: 0": "repeats is 0; expected a whole number >= 1",
     "repeats: yes": "repeats is True; expected a whole number >= 1",
-    "perturbation: ner": "perturbation is 'ner'; expected none: this version has no perturbations",
+    "perturbation: ner": "unknown key 'perturbation'; expected a field of lm-eval",
     "sweep: 1": "sweep is 1; expected `sweep:` with keys below it",
     "sweep: {temprature: [0]}": "no key 'temprature' in sweep; did you mean 'temperature'?",
     "sweep: {context: [a]}": "no key 'context' in sweep; the axes are temperature, top_p, top_k, m",

@@ -1,0 +1,118 @@
+"""Does one quantity of a question foretell another? Rank correlation and AUROC with intervals."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tcb_bench.metrics.statistics import Interval, percentile_interval, resampled_sums
+
+Floats = NDArray[np.float64]
+
+
+def spearman(
+    x: ArrayLike, y: ArrayLike, *, resamples: int = 2_000, level: float = 0.95, seed: int = 0
+) -> Interval:
+    """Return Spearman's rank correlation, ranks of ties averaged, with its bootstrap interval.
+
+    Args:
+        x: (n,) values; NaN = not available, +inf is a value.
+        y: (n,) values of the same questions.
+        resamples: bootstrap resamples of questions, ranked anew each.
+        level: coverage of the interval.
+        seed: >= 0.
+
+    Returns:
+        In [-1, 1]; None for fewer than three pairs or where either does not vary.
+
+    Raises:
+        ValueError: the lengths differ.
+
+    Cost: O(n log n + B n^2), the latter in one product.
+    Checked against: scipy.stats.spearmanr, also of brute-force resamples.
+    """
+    a, b = _pairs(x, y)
+    n = len(a)
+    if n < 3 or np.ptp(_ranks_of(a)) == 0 or np.ptp(_ranks_of(b)) == 0:
+        return Interval(None, None, None, None, n)
+    counts = resampled_sums(np.eye(n), resamples=resamples, seed=seed)
+    draws = _correlation(counts, _midranks(a, counts), _midranks(b, counts))
+    own = np.ones((1, n))
+    value = _correlation(own, _midranks(a, own), _midranks(b, own))[0]
+    return percentile_interval(float(value), draws, n=n, level=level)
+
+
+def auroc(
+    score: ArrayLike,
+    event: ArrayLike,
+    *,
+    resamples: int = 2_000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Interval:
+    """Return P(score of an event > score of a non-event), ties counting half.
+
+    0.5 says nothing, 1 that every event scores above every non-event.
+
+    Args:
+        score: (n,) values; NaN = not available, infinities are values.
+        event: (n,) bool, or 1, 0 and NaN = not known.
+        resamples: bootstrap resamples of questions; those of one kind only are left out.
+        level: coverage of the interval.
+        seed: >= 0.
+
+    Returns:
+        In [0, 1]; None where there is no event or no non-event.
+
+    Raises:
+        ValueError: the lengths differ.
+
+    Source: Hanley and McNeil 1982; equal to Mann-Whitney's U / (n_1 n_0).
+    Checked against: scipy.stats.mannwhitneyu, also of brute-force resamples.
+    """
+    a, b = _pairs(score, event)
+    n = len(a)
+    if not 0 < b.sum() < n:
+        return Interval(None, None, None, None, n)
+    counts = resampled_sums(np.eye(n), resamples=resamples, seed=seed)
+    draws = _area(counts, _midranks(a, counts), b)
+    own = np.ones((1, n))
+    return percentile_interval(float(_area(own, _midranks(a, own), b)[0]), draws, n=n, level=level)
+
+
+def _pairs(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
+    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if a.shape != b.shape or a.ndim != 1:
+        raise ValueError(f"expected two (n,) arrays of one length; got {a.shape} and {b.shape}")
+    both = ~np.isnan(a) & ~np.isnan(b)
+    return a[both], b[both]
+
+
+def _ranks_of(values: Floats) -> NDArray[np.intp]:
+    return np.unique(values, return_inverse=True)[1].ravel()
+
+
+def _midranks(values: Floats, counts: Floats) -> Floats:
+    """(B, n) mean rank of each value among the counts[b] copies of all: no sort per resample."""
+    group = _ranks_of(values)
+    order = np.argsort(group, kind="stable")
+    starts = np.searchsorted(group[order], np.arange(int(group.max()) + 1))
+    sizes = np.add.reduceat(counts[:, order], starts, axis=1)
+    below = np.cumsum(sizes, axis=1) - sizes
+    return (below + (sizes + 1) / 2)[:, group]
+
+
+def _correlation(counts: Floats, a: Floats, b: Floats) -> Floats:
+    n = counts.sum(axis=1, keepdims=True)
+    middle = (n + 1) / 2
+    a, b = a - middle, b - middle
+    cov, va, vb = ((counts * p).sum(axis=1) for p in (a * b, a * a, b * b))
+    scale: Floats = np.sqrt(np.where(va * vb > 0, va * vb, np.nan))
+    found: Floats = cov / scale
+    return found
+
+
+def _area(counts: Floats, ranks: Floats, event: Floats) -> Floats:
+    events = (counts * event).sum(axis=1)
+    others = counts.sum(axis=1) - events
+    u = (counts * ranks * event).sum(axis=1) - events * (events + 1) / 2
+    found: Floats = u / np.where(events * others > 0, events * others, np.nan)
+    return found

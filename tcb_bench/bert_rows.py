@@ -1,0 +1,143 @@
+"""BERTScore on every row of a run, and how far each changed text went; nothing is scored twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tcb_bench.config import TaskOptions
+from tcb_bench.errors import ModelError, UsageError, reason
+from tcb_bench.perturb.distance import cosine, distance
+
+CACHE_FILE = "scores.sqlite"
+CHUNK = 512  # pairs that a kill can lose
+DEFAULT_ENCODER = "roberta-large"
+Sample = dict[str, Any]
+Row = dict[str, Any]
+Pair = tuple[str, str]
+Say = Callable[[str], None]
+
+
+def make_scorer(options: TaskOptions) -> Any | None:
+    """The encoder of ``--bert_score_model``, loaded now: what is missing is said before a run.
+
+    Raises:
+        UsageError: the encoder's layer is not known and none was given.
+        ModelError: it cannot be loaded.
+    """
+    name = options.bert_score_model
+    if name == "none":
+        return None
+    from tcb_bench.metrics.bert_score import BertScorer
+
+    try:
+        return BertScorer(name, num_layers=options.bert_score_layer)
+    except ValueError as error:
+        raise UsageError(f"--bert_score_model {name}: {reason(error)}") from error
+    except Exception as error:  # the hub client and transformers raise a dozen kinds
+        raise ModelError(
+            f"BERTScore's encoder {name} cannot be loaded: {reason(error)}; give a folder or a hub "
+            "name with --bert_score_model, or none to leave BERTScore out"
+        ) from error
+
+
+def add_bert_scores(
+    samples: Sequence[Sample], scorer: Any, folder: Path, say: Say = lambda line: None
+) -> None:
+    """Puts ``bertscore_...`` into the scores of every row that has a text and a reference.
+
+    Scores are kept in ``scores.sqlite`` of the run folder under (encoder, text, reference), so that
+    a resumed run or ``score`` computes only new ones; the file may be deleted at any time.
+    """
+    rows = [
+        (row, (row["text"], sample["reference"]))
+        for sample in samples
+        for row in sample["rows"]
+        if row.get("text") is not None and sample.get("reference") is not None
+    ]
+    with _Cache(folder / CACHE_FILE, scorer.signature) as cache:
+        missing = cache.missing(pair for _, pair in rows)
+        if missing:
+            say(f"BERTScore of {len(missing)} texts")
+        for start in range(0, len(missing), CHUNK):
+            part = missing[start : start + CHUNK]
+            cache.keep(part, [_record(score) for score in scorer.score(part)])
+        for row, pair in rows:
+            values, flags = cache.get(pair)
+            row["scores"] |= values
+            if flags:
+                row["score_flags"] = flags
+
+
+def _record(score: Any) -> tuple[dict[str, float], list[str]]:
+    names = {"precision": score.precision, "recall": score.recall, "f1": score.f1}
+    return {f"bertscore_{name}": value for name, value in names.items()}, list(score.flags)
+
+
+def add_distances(samples: Sequence[Sample], scorer: Any | None) -> None:
+    """Puts into each note of a perturbation how far the text went, and drops the texts."""
+    notes = [note for sample in samples for note in sample.get("perturbation", {}).values()]
+    texts = list(dict.fromkeys(t for n in notes for t in (n["before"], n["after"]) if t.strip()))
+    vectors: dict[str, Any] = {}
+    if scorer is not None:
+        vectors = dict(zip(texts, scorer.embed(texts).numpy(), strict=True)) if texts else {}
+    for sample in samples:
+        sample["perturbation"] = {
+            axis: _measured(note, vectors) for axis, note in sample.get("perturbation", {}).items()
+        }
+
+
+def _measured(note: dict[str, Any], vectors: dict[str, Any]) -> dict[str, Any]:
+    before, after = note["before"], note["after"]
+    are_known = before in vectors and after in vectors
+    similarity = cosine(vectors[before], vectors[after]) if are_known else None
+    made = distance(before, after, similarity=similarity)
+    kept = {key: note[key] for key in ("kind", "flags", "counts")}
+    return kept | {
+        "token_overlap": made.token_overlap,
+        "embedding_similarity": made.embedding_similarity,
+        "is_pseudo_relevant": made.is_pseudo_relevant,
+    }
+
+
+class _Cache:
+    """(encoder, text, reference) -> values, in a file that is only ever derived data."""
+
+    def __init__(self, path: Path, signature: str) -> None:
+        self._signature = signature
+        self._db = sqlite3.connect(path, isolation_level=None)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("CREATE TABLE IF NOT EXISTS scores (key BLOB PRIMARY KEY, value TEXT)")
+
+    def __enter__(self) -> _Cache:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    def _key(self, pair: Pair) -> bytes:
+        text = json.dumps([self._signature, *pair], ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+    def missing(self, pairs: Iterable[Pair]) -> list[Pair]:
+        """The distinct pairs that have no score yet, in order."""
+        have = {key for (key,) in self._db.execute("SELECT key FROM scores")}
+        return [pair for pair in dict.fromkeys(pairs) if self._key(pair) not in have]
+
+    def keep(self, pairs: Sequence[Pair], values: Sequence[Any]) -> None:
+        """Commits the scores of some pairs in one step."""
+        rows = [
+            (self._key(pair), json.dumps(value)) for pair, value in zip(pairs, values, strict=True)
+        ]
+        self._db.execute("BEGIN")
+        self._db.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?)", rows)
+        self._db.execute("COMMIT")
+
+    def get(self, pair: Pair) -> Any:
+        """The stored values and flags of a pair."""
+        query = "SELECT value FROM scores WHERE key = ?"
+        return json.loads(self._db.execute(query, (self._key(pair),)).fetchone()[0])

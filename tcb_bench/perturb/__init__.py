@@ -1,0 +1,1 @@
+"""Changes of documents, questions and examples: pure functions with a seed."""

@@ -1,0 +1,217 @@
+"""A study over several models: one YAML, one run folder and one process per model."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tcb_bench.errors import UsageError
+from tcb_bench.planned import Planned, planned
+from tcb_bench.strict_yaml import parse
+from tcb_bench.task_section import Section
+
+KEYS = ("tasks", "models", "output_path", "run")
+MODEL_KEYS = ("model", "model_args", "resource", "run")
+RUN_KEYS = (
+    *("data", "limit", "seed", "num_fewshot", "apply_chat_template", "system_instruction"),
+    *("gen_kwargs", "trace", "device", "dtype", "batch_size", "reference", "references"),
+    *("bert_score_model", "bert_score_layer", "ner_model", "paraphrase_model", "include_path"),
+    *("where", "fewshot_as_multiturn"),
+)
+"""Options of ``tcb-bench run`` that ``run:`` may set, for all models or for one."""
+
+DONE, FAILED, WITH_ERRORS, INTERRUPTED = 0, 1, 3, 130
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One model of a plan: the words of its ``tcb-bench run``, and what it needs for itself."""
+
+    model: str
+    arguments: tuple[str, ...]
+    resource: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A study: tasks x models, each model into its own folder of ``output_path``."""
+
+    tasks: tuple[str, ...]
+    output_path: Path
+    entries: tuple[Entry, ...]
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan in a YAML file, every key checked.
+
+    ``tasks`` is a list of names, ``models`` a list of ``{model, model_args, resource, run}``.
+    Models that name the same ``resource`` run one after the other, different ones side by side;
+    without one a local model is in ``local``, a model of an API by itself. ``run`` holds options
+    of ``tcb-bench run``, a model's own over the plan's.
+
+    Raises:
+        UsageError: ``FILE:LINE: what was found; what was expected``.
+    """
+    parsed = parse(path, str(path))
+    root = Section(parsed.config, "plan", lambda key: _at(path, parsed.lines, key))
+    root.allow(KEYS)
+    tasks, models = root.values.get("tasks"), root.values.get("models")
+    if not isinstance(tasks, list) or not tasks or not all(isinstance(t, str) for t in tasks):
+        raise root.bad("tasks", "expected a list of tasks")
+    if not isinstance(models, list) or not models:
+        raise root.bad("models", "expected a list like [{model: hf/org/name}]")
+    output = Path(root.text("output_path") or "runs")
+    common = _run_options(root)
+    entries = tuple(_entry(Section(m, "models", root.at), common) for m in models)
+    twice = {
+        e.model for e in entries if [o.arguments[:4] for o in entries].count(e.arguments[:4]) > 1
+    }
+    if twice:
+        raise root.bad("models", f"expected each once; {', '.join(sorted(twice))} is given twice")
+    return Plan(tuple(tasks), output, entries)
+
+
+def _at(path: Path, lines: Mapping[str, int], key: str) -> str:
+    short = key.removeprefix("plan.").partition(".")[0]
+    return f"{path}:{lines.get(short, 1)}"
+
+
+def _entry(model: Section, common: Mapping[str, Any]) -> Entry:
+    model.allow(MODEL_KEYS)
+    name = model.text("model")
+    if name is None:
+        raise model.bad("model", "expected a model, like hf/org/name")
+    options = {**common, **_run_options(model)}
+    arguments = ["--model", name, "--model_args", model.text("model_args") or ""]
+    for key, value in options.items():
+        arguments += _words(key, value)
+    is_api = name.partition("/")[0] in ("openai", "deepseek", "compatible")
+    resource = model.text("resource") or (name if is_api else "local")
+    return Entry(name, tuple(arguments), resource, options)
+
+
+def _run_options(section: Section) -> dict[str, Any]:
+    if "run" not in section.values:
+        return {}
+    found = section.inside("run")
+    found.allow(RUN_KEYS)
+    return dict(found.values)
+
+
+def _words(key: str, value: Any) -> list[str]:
+    """An option as the command line takes it; a list gives the option several times."""
+    if isinstance(value, bool):
+        return [f"--{key}"] if value else []
+    if isinstance(value, Mapping):
+        joined = {k: ",".join(map(str, v)) if isinstance(v, list) else v for k, v in value.items()}
+        return [word for k, v in joined.items() for word in (f"--{key}", f"{k}={v}")]
+    values = value if isinstance(value, list) else [value]
+    return [word for each in values for word in (f"--{key}", str(each))]
+
+
+def run_plan(plan: Plan, say: Say, extra: Sequence[str] = ()) -> int:
+    """Runs every model of the plan; one that fails does not stop the others.
+
+    Args:
+        plan: from ``read_plan``.
+        say: called with one line when a model starts and when it ends.
+        extra: further words for every ``tcb-bench run``.
+
+    Returns:
+        The worst exit code: 1 where a model failed, 3 where one has sample errors, 130 after
+        Ctrl-C, else 0. The same command continues whatever is left.
+    """
+    lanes: dict[str, list[Entry]] = defaultdict(list)
+    for entry in plan.entries:
+        lanes[entry.resource].append(entry)
+    processes: list[subprocess.Popen[str]] = []
+    stop = threading.Event()
+
+    def lane(entries: list[Entry]) -> list[int]:
+        codes = []
+        for entry in entries:
+            if not stop.is_set():
+                codes.append(_run_one(plan, entry, extra, len(lanes) == 1, processes, say))
+        return codes
+
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        futures = [pool.submit(lane, entries) for entries in lanes.values()]
+        try:
+            codes = [code for future in futures for code in future.result()]
+        except KeyboardInterrupt:  # the children have had the same signal
+            stop.set()
+            for process in processes:
+                process.wait()
+            say("interrupted: every finished response is saved; the same command continues")
+            return INTERRUPTED
+    bad = [code for code in codes if code not in (DONE, WITH_ERRORS)]
+    return INTERRUPTED if INTERRUPTED in bad else FAILED if bad else max(codes)
+
+
+def _run_one(
+    plan: Plan,
+    entry: Entry,
+    extra: Sequence[str],
+    is_alone: bool,
+    processes: list[subprocess.Popen[str]],
+    say: Say,
+) -> int:
+    words = ["run", *entry.arguments, "--tasks", ",".join(plan.tasks)]
+    words += ["--output_path", str(plan.output_path), *extra]
+    say(f"{entry.model}: starts")
+    log = plan.output_path / f"{entry.model.replace('/', '__')}.log"
+    plan.output_path.mkdir(parents=True, exist_ok=True)
+    with log.open("a", encoding="utf-8") as file:
+        target = None if is_alone else file  # side by side their bars would write over each other
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tcb_bench", *words], stdout=target, stderr=target, text=True
+        )
+        processes.append(process)
+        code = process.wait()
+    where = "" if is_alone else f", see {log}"
+    ends = {DONE: "done", WITH_ERRORS: "done with sample errors", INTERRUPTED: "interrupted"}
+    say(f"{entry.model}: {ends.get(code, f'failed (exit {code})')}{where}")
+    if is_alone and log.stat().st_size == 0:
+        log.unlink()
+    return code
+
+
+def planned_models(plan: Plan) -> dict[str, list[Planned]]:
+    """What every model will be asked; nothing is loaded but the documents where they are local."""
+    from tcb_bench import cli
+    from tcb_bench.parser import build_parser
+
+    found: dict[str, list[Planned]] = {}
+    counted: dict[str, list[Planned]] = {}
+    for entry in plan.entries:
+        words = ["run", *entry.arguments, "--tasks", ",".join(plan.tasks)]
+        config = cli.run_config(build_parser().parse_args(words))
+        options = replace(config.options, reference="short", references=None)
+        key = repr((options, config.include_path))
+        if key not in counted:
+            counted[key] = planned(config.tasks, options, config.include_path)
+        found[entry.model] = counted[key]
+    return found
+
+
+def check_files(plan: Plan) -> None:
+    """Refuses a plan whose files are not there, before the first model is loaded.
+
+    Raises:
+        UsageError: ``references`` or ``include_path`` name something that does not exist.
+    """
+    for entry in plan.entries:
+        for key in ("references", "include_path"):
+            given = entry.options.get(key) or []
+            for name in given if isinstance(given, list) else [given]:
+                if not Path(str(name)).exists():
+                    raise UsageError(f"{entry.model}: {key} {name} is not there")

@@ -1,0 +1,1 @@
+"""What a finished run says: analysis, tables, figures and one HTML file."""
