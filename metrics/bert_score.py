@@ -150,11 +150,11 @@ class BertScorer:
         known = {text: t for text, t in tokens.items() if not frame.issuperset(t.ids.tolist())}
         for batch in self._encoder.states(known, self._limits.batch_tokens):
             for text, states in batch:
-                counts = [
-                    i for i, token in enumerate(tokens[text].ids.tolist()) if token not in frame
-                ]
-                means[text] = states[counts].mean(0).cpu()
-        return torch.stack([means[text] for text in texts])
+                ids = tokens[text].ids.tolist()
+                inner = [place for place, token in enumerate(ids) if token not in frame]
+                means[text] = states[inner].mean(0).cpu()
+        rows = [means[text] for text in texts]
+        return torch.stack(rows) if rows else torch.empty(0, self._encoder.width)
 
     def is_truncated(self, text: str) -> bool:
         """Return whether ``text`` is longer than the encoder reads."""

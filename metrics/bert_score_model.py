@@ -53,7 +53,7 @@ def find_checkpoint(model: str) -> Checkpoint:
     if model == DEMO:
         return _demo()
     folder = Path(model).expanduser()
-    if folder.is_dir():
+    if model and folder.is_dir():
         return Checkpoint(folder.resolve().name, folder, _digest(folder), is_named=False)
     name, _, revision = model.partition("@")
     if not name or name.startswith((".", "/", "~")) or name.count("/") > 1:

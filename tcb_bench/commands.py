@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tcb_bench.run import Outcome
 
 INTERRUPTED = 130
+NOT_IN_A_TERMINAL = ("best", "difference")  # columns of the recommendation that do not fit
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -143,10 +144,10 @@ def recommend(arguments: argparse.Namespace) -> int:
     """``tcb-bench recommend``: the highest temperature that costs nothing that matters."""
     from tcb_bench.report.build import recommendation
 
-    table = recommendation(
+    tables = recommendation(
         arguments.runs, metric=arguments.metric, margin=arguments.margin, seed=arguments.seed
     )
-    for renderable in data_table(table):
+    for renderable in (part for table in tables for part in data_table(table, NOT_IN_A_TERMINAL)):
         Console(highlight=False).print(renderable)
     return 0
 

@@ -164,16 +164,22 @@ def planned_table(models: Mapping[str, Sequence[Planned]]) -> Table:
     return table
 
 
-def data_table(table: DataTable) -> Iterator[Any]:
-    """A table of the analysis in the terminal, its note below."""
+def data_table(table: DataTable, leave_out: Sequence[str] = ()) -> Iterator[Any]:
+    """A table of the analysis in the terminal, its remarks and its note below."""
+    columns = [c for c in table.columns if c.key not in (*leave_out, "reason")]
     shown = Table(title=table.title, title_justify="left", title_style="bold")
-    for column in table.columns:
+    for column in columns:
         shown.add_column(column.label, justify="right" if column.digits is not None else "left")
+    remarks = []
     for row in table.rows:
-        shown.add_row(*(cell(row.get(c.key), c.digits) for c in table.columns))
+        shown.add_row(*(Text(cell(row.get(c.key), c.digits)) for c in columns))
+        if row.get("reason"):
+            where = ", ".join(str(row[c.key]) for c in columns if isinstance(row.get(c.key), str))
+            remarks.append(f"{where}: {row['reason']}")
     yield shown
+    yield from (Text(line) for line in remarks)
     if table.note:
-        yield Text(table.note, style="dim")
+        yield Padding(Text(table.note, style="dim"), (1, 0, 1, 0))
 
 
 def _stock_table(name: str, entry: Mapping[str, Any]) -> Table:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import asdict
 
 from tcb_bench.metrics.qa import exact_match, is_garbled, is_refusal, token_f1, yes_no
 from tcb_bench.metrics.rouge import ROUGE_SIGNATURE, rouge
 
-TEXT_SCORES_SIGNATURE = f"{ROUGE_SIGNATURE}.qa1"
+TEXT_SCORES_SIGNATURE = f"{ROUGE_SIGNATURE} qa=1".replace(" ", "_")
 """Settings and versions of these scores, for a result's signature."""
 
 
@@ -18,7 +19,7 @@ def _scores(text: str, answer: str, reference: str) -> tuple[tuple[str, float], 
     return (
         ("em", float(exact_match(text, answer))),
         ("f1", token_f1(text, answer)),
-        *rouge(text, reference).items(),
+        *asdict(rouge([(text, reference)])[0]).items(),
         *([("yes_no", float(yes_no(text) == own))] if is_yes_no else []),
         ("refusal", float(is_refusal(text))),
         ("garbled", float(is_garbled(text))),

@@ -15,6 +15,8 @@ from tcb_bench.metrics.bert_score import BertScorer, Limits
 from tcb_bench.metrics.bert_score_match import Embedded, greedy_match, unit_vectors
 from tcb_bench.metrics.bert_score_model import find_checkpoint
 
+pytestmark = pytest.mark.slow
+
 N_PAIRS = 510
 
 

@@ -24,7 +24,7 @@ COMMIT = "722cf37b1afa9454edce342e7895e588b6ff1d59"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return random_roberta(tmp_path_factory.mktemp("t5 and others") / "roberta", TEXTS)
+    return random_roberta(tmp_path_factory.mktemp("encoders") / "roberta", TEXTS)
 
 
 @pytest.fixture(scope="module")
@@ -123,9 +123,24 @@ def test_an_encoder_that_cannot_be_fetched_is_one_line(monkeypatch):
     assert "\n" not in str(error.value)
 
 
-def test_a_path_with_t5_in_it_is_still_a_roberta(folder):
-    assert "t5" in str(folder)
-    scorer = BertScorer(str(folder), num_layers=2, device="cpu")
+def test_a_path_with_t5_in_it_is_still_a_roberta(folder, tmp_path):
+    # bert-score itself takes it for a T5 encoder
+    renamed = random_roberta(tmp_path / "disk-t5" / "roberta", TEXTS)
+    pairs = [(TEXTS[0], TEXTS[1])]
+    here, there = (
+        BertScorer(str(path), num_layers=2, device="cpu").score(pairs) for path in (folder, renamed)
+    )
+    assert here == there
+
+
+def test_a_t5_in_a_folder_of_any_name_is_a_t5(folder, tmp_path):
+    from transformers import T5Config, T5EncoderModel
+
+    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 3, "num_heads": 2}
+    T5EncoderModel(T5Config(vocab_size=3000, **sizes)).save_pretrained(tmp_path / "plain")
+    AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "plain")
+    scorer = BertScorer(str(tmp_path / "plain"), num_layers=2, device="cpu")
+    assert type(scorer._encoder._model).__name__ == "T5EncoderModel"
     assert scorer.score([(TEXTS[0], TEXTS[0])])[0].f1 == pytest.approx(1, abs=1e-6)
 
 

@@ -59,8 +59,8 @@ def test_references_are_kept_from_call_to_call(embedded):
 def test_with_a_small_cache_candidates_are_embedded_once_for_each_part(embedded):
     scorer = BertScorer("demo", device="cpu", limits=Limits(cache_mib=0.05))
     scorer.score(all_pairs())
-    parts = 3  # by hand: a reference has 14 tokens of 385 floats, 21 KiB, so two fit in 51 KiB
-    assert len(scorer._encoder.tokens(REFERENCES[0]).ids) == 14
+    parts = 3  # by hand: a reference has 13 tokens of 385 floats, 20 KiB, so two fit in 51 KiB
+    assert len(scorer._encoder.tokens(REFERENCES[0]).ids) == 13
     assert sum(embedded) == len(REFERENCES) + parts * len(ANSWERS)
 
 

@@ -63,7 +63,10 @@ def test_conditions_are_88_one_per_line_and_a_part_of_them_by_where(capsys):
     assert len(lines) == len(set(lines)) == 88
     assert lines[0] == "temperature=0.0,context=original,question_type=bridge"
     assert "temperature=0.6,context=ner,question_type=comparison" in lines
-    assert main(["ls", "conditions", TASK, "--where", "temperature=0.6,1.2", "--where", "context=ner"]) == 0
+    assert (
+        main(["ls", "conditions", TASK, "--where", "temperature=0.6,1.2", "--where", "context=ner"])
+        == 0
+    )
     assert len(capsys.readouterr().out.splitlines()) == 4
 
 

@@ -48,10 +48,14 @@ def test_plain_texts_get_numbers_as_titles_and_equal_titles_stay_apart():
 
 
 @pytest.mark.parametrize(
-    "support", [[{"title": "A", "sent_id": 1}], [["A", 1]], {"title": ["A"], "sent_id": [1]}], ids=str
+    "support",
+    [[{"title": "A", "sent_id": 1}], [["A", 1]], {"title": ["A"], "sent_id": [1]}],
+    ids=str,
 )
 def test_support_in_any_form_names_a_sentence(support):
-    made = prepare({"docs": [{"title": "A", "sentences": ["A1.", " A2."]}], "support": support}, COLUMNS)
+    made = prepare(
+        {"docs": [{"title": "A", "sentences": ["A1.", " A2."]}], "support": support}, COLUMNS
+    )
     assert (made["tcb_evidence"], made["n_facts"]) == ([A2], 1)
 
 

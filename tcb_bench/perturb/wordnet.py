@@ -12,6 +12,9 @@ from tcb_bench.errors import DataError, reason
 GET_IT = "run `python -m nltk.downloader wordnet`"
 PARTS_OF_SPEECH = ("n", "v", "a", "r")  # noun, verb, adjective, adverb
 
+Sense = tuple[Any, int]
+"""A word in one sense (nltk's Lemma), and how often it is tagged so."""
+
 
 class Lexicon:
     """What WordNet knows of single English words in their base form.
@@ -25,6 +28,7 @@ class Lexicon:
     def __init__(self, reader: Any) -> None:
         """``reader`` is an nltk ``WordNetCorpusReader``."""
         self._reader = reader
+        self._known: dict[str, dict[str, list[Sense]]] = {}
         self.version = str(reader.get_version())
 
     def synonyms(self, word: str) -> tuple[str, ...]:
@@ -35,39 +39,42 @@ class Lexicon:
         words; for a word with tagged uses those that have some in this sense too, since the others
         are rare (``week``: hebdomad).
         """
-        senses = [sense for pos in PARTS_OF_SPEECH for sense in self._senses(word, pos)]
+        senses = [sense for found in self._senses(word).values() for sense in found]
         if not senses:
             return ()
-        usual = max(senses, key=lambda sense: sense.count())  # the first of equals
-        total = sum(sense.count() for sense in senses)
-        if 2 * usual.count() < total or (total == 0 and len(senses) > 1):
+        usual, uses = max(senses, key=lambda sense: sense[1])  # the first of equals
+        total = sum(n for _, n in senses)
+        if 2 * uses < total or (total == 0 and len(senses) > 1):
             return ()
         others = [lemma for lemma in usual.synset().lemmas() if lemma.name() != word]
-        return _single_words([lemma for lemma in others if lemma.count() or total == 0])
+        return _single_words([lemma for lemma in others if total == 0 or lemma.count()])
 
     def antonyms(self, word: str) -> tuple[str, ...]:
         """Direct antonyms of ``word`` in its most used part of speech; () where there is none.
 
         They are those of the first sense that has any: ``hot`` gives ("cold",).
         """
-        by_pos = [self._senses(word, pos) for pos in PARTS_OF_SPEECH]
-        main = max(by_pos, key=lambda senses: sum(sense.count() for sense in senses))
-        found = (_single_words(sense.antonyms()) for sense in main or max(by_pos, key=len))
+        by_pos = self._senses(word).values()
+        main = max(by_pos, key=lambda senses: (sum(n for _, n in senses), len(senses)), default=[])
+        found = (_single_words(lemma.antonyms()) for lemma, _ in main)
         return next(filter(None, found), ())
 
-    def _senses(self, word: str, pos: str) -> list[Any]:
-        """Lemmas of ``word`` in its senses of one part of speech; [] if it may be an inflection."""
-        senses = self._reader.synsets(word)
-        named = [[lemma for lemma in s.lemmas() if lemma.name().lower() == word] for s in senses]
-        if not all(named):
-            return []
-        kinds = ("a", "s") if pos == "a" else (pos,)  # "s": an adjective beside a head adjective
-        return [
-            lemma
-            for sense, lemmas in zip(senses, named, strict=True)
-            for lemma in lemmas
-            if sense.pos() in kinds and lemma.name() == word
-        ]
+    def _senses(self, word: str) -> dict[str, list[Sense]]:
+        """Part of speech -> the senses of ``word`` in it; none if it may be an inflected form."""
+        if word not in self._known:
+            self._known[word] = self._looked_up(word)
+        return self._known[word]
+
+    def _looked_up(self, word: str) -> dict[str, list[Sense]]:
+        found: dict[str, list[Sense]] = {pos: [] for pos in PARTS_OF_SPEECH}
+        for synset in self._reader.synsets(word):
+            named = [lemma for lemma in synset.lemmas() if lemma.name().lower() == word]
+            if not named:
+                return {}
+            # "s" is an adjective that stands beside a head adjective.
+            place = found["a" if synset.pos() == "s" else synset.pos()]
+            place += [(lemma, lemma.count()) for lemma in named if lemma.name() == word]
+        return found
 
 
 def load(path: str | None = None) -> Lexicon:

@@ -76,6 +76,31 @@ def report(
     return [html, *(path for picture in pictures for path in (picture.png, picture.svg))]
 
 
+def recommendation(
+    runs: Sequence[Path], *, metric: str | None = None, margin: float = 0.01, seed: int = 0
+) -> list[Table]:
+    """The recommended temperatures of some runs, a table per task.
+
+    Raises:
+        UsageError: no task of the runs sweeps the temperature, or has such a score.
+        DataError: as ``report``.
+    """
+    from tcb_bench.report.recommend import recommend
+
+    study = load(runs)
+    _check_metric(study.grids, metric)
+    tables = []
+    for grids in by_task(study.grids):
+        score = choose_metric(grids, metric)
+        if score is not None:
+            tables.append(recommend(grids, metric=score, margin=margin, seed=seed))
+    if not tables:
+        raise UsageError(
+            "no task of these runs has scores over a sweep of temperatures or contexts"
+        )
+    return tables
+
+
 def by_task(grids: Sequence[Grid]) -> list[list[Grid]]:
     """Grids of one task together, tasks in the order in which they come."""
     tasks: dict[str, list[Grid]] = {}
