@@ -41,7 +41,7 @@ METRICS: dict[str, Metric] = {
     "em": Metric("share", True, "answers equal to the short answer, by HotpotQA's normalisation"),
     "f1": Metric("1", True, "token F1 against the short answer, by HotpotQA's normalisation"),
     "yes_no": Metric("share", True, "yes/no questions answered rightly by the first word"),
-    "refusal": Metric("share", False, "answers that say the documents do not tell"),
+    "refusal": Metric("share", None, "answers that say the documents do not tell"),
     "garbled": Metric("share", False, "answers that are no language (high temperature)"),
     "h_norm": Metric(_LENGTH, None, "norm of the hidden state"),
 }

@@ -27,6 +27,7 @@ Pair = tuple[str, str]
 OnScored = Callable[[int, "BertScore"], None]
 
 _FLOAT_BYTES = 4
+_CPU_BATCH, _OTHER_BATCH = 1024, 16384
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +50,17 @@ class Limits:
     """What scoring may take beyond the encoder and the texts; no value depends on it.
 
     Attributes:
-        batch_tokens: tokens that are encoded or matched at once, padding included.
+        batch_tokens: tokens that are encoded or matched at once, padding included; None = 1024 on
+            the CPU, whose caches more of them leave, and 16384 elsewhere.
         cache_mib: size of the reference vectors that are kept, also from call to call.
     """
 
-    batch_tokens: int = 2048
+    batch_tokens: int | None = None
     cache_mib: float = 256.0
 
     def __post_init__(self) -> None:
-        if self.batch_tokens < 1 or not self.cache_mib > 0:
+        batch = 1 if self.batch_tokens is None else self.batch_tokens
+        if batch < 1 or not self.cache_mib > 0:
             raise ValueError(f"batch_tokens must be >= 1 and cache_mib > 0; got {self}")
 
 
@@ -88,12 +91,14 @@ class BertScorer:
         idf_texts: Sequence[str] = (),
         limits: Limits | None = None,
     ) -> None:
-        self._limits = limits or Limits()
+        limits = limits or Limits()
         self._encoder = Encoder(model, num_layers=num_layers, device=device)
+        usual = _CPU_BATCH if self._encoder.device.type == "cpu" else _OTHER_BATCH
+        self._batch_tokens = limits.batch_tokens or usual
         self._weights = TokenWeights(self._encoder, idf_texts)
         base = baseline(self._encoder.checkpoint, self._encoder.layer) if rescale else None
         self._baseline = None if base is None else torch.tensor(base)
-        self._cache = ReferenceCache(self._embed_references, self._limits.cache_mib)
+        self._cache = ReferenceCache(self._embed_references, limits.cache_mib)
 
     @property
     def signature(self) -> str:
@@ -148,7 +153,7 @@ class BertScorer:
         tokens = self._tokens(texts)
         means = {text: torch.full((self._encoder.width,), math.nan) for text in tokens}
         known = {text: t for text, t in tokens.items() if not frame.issuperset(t.ids.tolist())}
-        for batch in self._encoder.states(known, self._limits.batch_tokens):
+        for batch in self._encoder.states(known, self._batch_tokens):
             for text, states in batch:
                 ids = tokens[text].ids.tolist()
                 inner = [place for place, token in enumerate(ids) if token not in frame]
@@ -187,11 +192,11 @@ class BertScorer:
     ) -> Iterator[tuple[Pair, list[float]]]:
         """The pairs of some candidates, each embedded, matched and forgotten batch by batch."""
         chosen = {candidate: tokens[candidate] for candidate in partners}
-        for batch in self._encoder.states(chosen, self._limits.batch_tokens):
+        for batch in self._encoder.states(chosen, self._batch_tokens):
             embedded = {text: self._embedded(states, tokens[text]) for text, states in batch}
             pairs = [(text, reference) for text in embedded for reference in partners[text]]
             lengths = [max(len(tokens[text].ids) for text in pair) for pair in pairs]
-            for indices in token_batches(lengths, self._limits.batch_tokens):
+            for indices in token_batches(lengths, self._batch_tokens):
                 some = [pairs[i] for i in indices]
                 values = greedy_match(
                     [embedded[candidate] for candidate, _ in some],
@@ -201,7 +206,7 @@ class BertScorer:
 
     def _embed_references(self, texts: Sequence[str]) -> Iterator[tuple[str, Embedded]]:
         tokens = self._tokens(texts)
-        for batch in self._encoder.states(tokens, self._limits.batch_tokens):
+        for batch in self._encoder.states(tokens, self._batch_tokens):
             for text, states in batch:
                 yield text, self._embedded(states.clone(), tokens[text])
 

@@ -169,7 +169,8 @@ def data_table(table: DataTable, leave_out: Sequence[str] = ()) -> Iterator[Any]
     columns = [c for c in table.columns if c.key not in (*leave_out, "reason")]
     shown = Table(title=table.title, title_justify="left", title_style="bold")
     for column in columns:
-        shown.add_column(column.label, justify="right" if column.digits is not None else "left")
+        side: Any = "right" if column.digits is not None else "left"
+        shown.add_column(column.label, justify=side, overflow="fold")
     remarks = []
     for row in table.rows:
         shown.add_row(*(Text(cell(row.get(c.key), c.digits)) for c in columns))

@@ -17,6 +17,7 @@ from tcb_bench.load_tasks import load_tasks, quiet
 from tcb_bench.responses import Generation
 from tcb_bench.scoring import score
 from tcb_bench.task_files import catalogue, expand, read_strict
+from tcb_bench.task_sweep import PERTURBED
 
 
 def validate(target: str, options: TaskOptions, include: Sequence[Path] = ()) -> int:
@@ -48,11 +49,15 @@ def validate(target: str, options: TaskOptions, include: Sequence[Path] = ()) ->
     with quiet():
         loaded = load_tasks(names, options, include)
         for name, task in loaded.tasks.items():
-            _show(console, name, task)
+            if _is_shown(task):
+                _show(console, name, task)
     for name, why in loaded.missing.items():
         console.print(f"[yellow]no data[/] {escape(name)}: {escape(why)}")
+    conditions = [name for name in loaded.tasks if "|" in name]
+    if conditions:
+        console.print(f"{len(conditions)} conditions; `tcb-bench ls conditions` shows them")
     console.print(
-        f"{len(loaded.tasks)} task(s) valid"
+        f"{len({name.split('|')[0] for name in loaded.tasks})} task(s) valid"
         + (f", {len(loaded.missing)} without data" if loaded.missing else "")
     )
     return 0
@@ -65,6 +70,14 @@ def _with(include: Sequence[Path], folder: Path) -> list[Path]:
         folder.resolve().is_relative_to(Path(p).resolve()) for p in [tasks_folder(), *include]
     )
     return [*include] if is_known else [*include, folder]
+
+
+def _is_shown(task: Any) -> bool:
+    """Of a sweep one condition for each text that it shows: temperatures show the same."""
+    if not hasattr(task, "is_tcb_task"):
+        return True
+    given = task.condition.axes
+    return all(given[a] == values[0] for a, values in task.axes.items() if a not in PERTURBED)
 
 
 def _show(console: Console, name: str, task: Any) -> None:
@@ -85,7 +98,14 @@ def _show(console: Console, name: str, task: Any) -> None:
     target = task.target(doc)
     for each in task.eval_docs:  # every gold, so that none stops a run later
         task.target(each)
-    console.print(f"documents  {len(task.eval_docs)} of {task.available}")
+    documents = task.documents
+    console.print(f"documents  {len(task.eval_docs)} of {documents.selection.available}")
+    for why, count in documents.left_out.items():
+        console.print(f"left out   {count}: {escape(why)}")
+    if documents.references.kind != "none":
+        missed = len(documents.references.without_answer)
+        about = f" ({missed} do not contain the short answer)" if missed else ""
+        console.print(f"reference  {documents.references.kind}{about}")
     console.print(f"expected   {escape(_expected(task, doc, target))}")
     console.print(
         f"request    {task.spec.request}, critical point: {task.spec.position or 'none'}, "

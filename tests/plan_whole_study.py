@@ -86,7 +86,7 @@ def main(folder):
             _evaluate(lm, loaded, None)
             stored = len(store.keys(1))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(lm.planned, stored, peak, time.process_time() - started)
+    sys.stdout.write(f"{lm.planned} {stored} {peak} {time.process_time() - started}\n")
 
 
 main(Path(sys.argv[1]))

@@ -168,3 +168,30 @@ def test_texts_of_emoji_have_offsets_that_put_them_together_again(hf_demo):
 def test_unknown_parameters_are_refused(small):
     with pytest.raises(UsageError, match="temperatur"):
         traced(small, ("ab", {**generation(), "temperatur": 1}))
+
+
+def test_a_prompt_that_is_asked_many_times_is_computed_once_and_answered_alike(hf_demo, monkeypatch):
+    """Oracle: the same requests with every prompt computed for itself."""
+    texts = ["The capital of France is", "Water boils at", "The capital of France is"]
+    wanted = [
+        (text, generation(temperature=t, seed=seed, max_gen_toks=6, stability_at="all"))
+        for text in texts
+        for t, seed in ((0.0, None), (0.9, 1), (0.9, 2))
+    ]
+    shared = []
+    original = type(hf_demo._engine)._shared_cache
+
+    def noted(engine, prompts):
+        found = original(engine, prompts)
+        shared.append((len(set(map(tuple, prompts))), len(prompts), bool(found)))
+        return found
+
+    monkeypatch.setattr(type(hf_demo._engine), "_shared_cache", noted)
+    together = traced(hf_demo, *wanted)
+    assert shared == [(2, 9, True)]
+    monkeypatch.setattr(type(hf_demo._engine), "_shared_cache", lambda engine, prompts: {})
+    alone = traced(hf_demo, *wanted)
+    for a, b in zip(together, alone, strict=True):
+        assert (a.text, a.tokens, a.positions) == (b.text, b.tokens, b.positions)
+        for name, column in a.stability.items():
+            assert column == pytest.approx(b.stability[name], rel=1e-3, abs=1e-5)

@@ -182,7 +182,7 @@ def test_a_gold_index_outside_the_choices_is_an_error_before_anything_is_asked(l
 
 
 def test_a_sweep_where_nothing_is_sampled_is_refused(load):
-    with pytest.raises(UsageError, match="sweep changes nothing"):
+    with pytest.raises(UsageError, match="sweep.temperature changes nothing"):
         load("tcb: {request: next_token}\nsweep: {temperature: [0.0, 1.0]}\n")
 
 

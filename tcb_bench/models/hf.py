@@ -75,14 +75,20 @@ class HF(CheckedHFLM):
             for prompt, sampling in zip(prompts, wanted, strict=True)
         ]
         think_end = self.think_end_token
-        return self._answer(
-            [len(prompt) for prompt in prompts],
+        first: dict[bytes, int] = {}  # equal prompts go together: a batch computes them once
+        order = [first.setdefault(prompt.tobytes(), i) for i, prompt in enumerate(prompts)]
+        rows_of = sorted(range(len(jobs)), key=order.__getitem__)
+        jobs = [jobs[i] for i in rows_of]
+        answers = self._answer(
+            [len(job.prompt) for job in jobs],
             [(max(1, job.room), 0) for job in jobs],
             lambda rows: generations(
                 self._engine, [jobs[i] for i in rows], self.tokenizer, think_end
             ),
-            on_response,
+            on_response and (lambda index, response: on_response(rows_of[index], response)),
         )
+        found = dict(zip(rows_of, answers, strict=True))
+        return [found[i] for i in range(len(found))]
 
     def _answer(
         self,

@@ -110,19 +110,50 @@ class Engine:
             pad_token_id=self.pad,
             use_cache=True,
         )
+        inputs = self.inputs(prompts)
         with (
             self._session(),
             neutral(self.model, config),
             capture(self.point, keeps_all=keeps_states) as captured,
         ):
+            shared = self._shared_cache(prompts)
+            captured.states.clear()  # of the shared prompts, which predict nothing here
             self.model.generate(
-                **self.inputs(prompts),
+                **inputs,
+                **shared,
                 generation_config=config,
                 logits_processor=[sampler],
                 stopping_criteria=[RowStops(rows)],
             )
             captured.last()
             return captured.states
+
+    def _shared_cache(self, prompts: Sequence[Sequence[int]]) -> dict[str, Any]:
+        """Keys and values of all but the last prompt token, computed once for equal prompts.
+
+        Repeats and the temperatures of a sweep ask the same prompt many times. Nothing, so that
+        ``generate`` computes all itself, where no prompt occurs twice or the model keeps anything
+        but plain keys and values per token (a sliding window, a recurrent state).
+        """
+        places = {tuple(prompt): i for i, prompt in enumerate(dict.fromkeys(map(tuple, prompts)))}
+        if not self.pads or len(places) == len(prompts) or max(map(len, prompts)) < 2:
+            return {}
+        from transformers.cache_utils import DynamicCache, DynamicLayer
+
+        inputs: dict[str, Any] = dict(self.inputs(list(places)))
+        if "position_ids" in self.accepts:
+            inputs["position_ids"] = (inputs["attention_mask"].cumsum(-1) - 1).clamp(min=0)
+        inputs = {name: value[:, :-1] for name, value in inputs.items()}
+        wanted = {"logits_to_keep": 1, "use_cache": True, "return_dict": True}
+        inputs |= {name: value for name, value in wanted.items() if name in self.accepts}
+        cache = getattr(self.model(**inputs), "past_key_values", None)
+        if type(cache) is not DynamicCache or any(
+            type(x) is not DynamicLayer for x in cache.layers
+        ):
+            return {}
+        rows = [places[tuple(prompt)] for prompt in prompts]
+        cache.batch_select_indices(torch.tensor(rows, device=self.device))
+        return {"cache" if "cache" in self.accepts else "past_key_values": cache}
 
     def checked(self, readings: Sequence[Head], probe: Sequence[int]) -> Engine:
         """The engine with the reading of the head that reproduces the model's logits on ``probe``.

@@ -96,7 +96,7 @@ def recommendation(
             tables.append(recommend(grids, metric=score, margin=margin, seed=seed))
     if not tables:
         raise UsageError(
-            "no task of these runs has scores over a sweep of temperatures or contexts"
+            "no task of these runs has scores over temperatures or contexts"
         )
     return tables
 
