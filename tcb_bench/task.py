@@ -77,9 +77,7 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
                 f"{self.base_name}: sweep.{useless[0]} changes nothing where no text is sampled; "
                 "use request: generate_traced, or leave it out"
             )
-        self.model_sampling: dict[
-            str, Any
-        ] = {}  # set by the run where sampling_defaults is `model`
+        self.model_sampling: dict[str, Any] = {}  # of the run, for sampling_defaults: model
         self.documents = Documents(self.spec, self.options, self.base_name)
         self._own_docs: Dataset | None = None  # a condition's, set by ``condition_task``
         _check_scoring(config, self.base_name)
@@ -250,6 +248,8 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
             raise DataError(
                 f"{self.base_name}: {doc[ID_COLUMN]}: the gold answer {gold!r} is no text or number"
             )
+        if self.spec.answer == "short_answer" and not str(gold).strip():
+            raise DataError(f"{self.base_name}: {doc[ID_COLUMN]}: the gold answer is blank")
         if self.spec.answer == "final_number":
             gold_number(str(gold))
         return gold

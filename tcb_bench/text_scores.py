@@ -5,10 +5,14 @@ from __future__ import annotations
 import functools
 from dataclasses import asdict
 
-from tcb_bench.metrics.qa import exact_match, is_garbled, is_refusal, token_f1, yes_no
+from tcb_bench.metrics.garbled import GARBLED_VERSION, is_garbled
+from tcb_bench.metrics.qa import QA_VERSION, exact_match, token_f1, yes_no
+from tcb_bench.metrics.qa_refusal import REFUSAL_VERSION, is_refusal
 from tcb_bench.metrics.rouge import ROUGE_SIGNATURE, rouge
 
-TEXT_SCORES_SIGNATURE = f"{ROUGE_SIGNATURE} qa=1".replace(" ", "_")
+TEXT_SCORES_SIGNATURE = (
+    f"{ROUGE_SIGNATURE} qa={QA_VERSION} refusal={REFUSAL_VERSION} garbled={GARBLED_VERSION}"
+).replace(" ", "_")
 """Settings and versions of these scores, for a result's signature."""
 
 
@@ -18,7 +22,7 @@ def _scores(text: str, answer: str, reference: str) -> tuple[tuple[str, float], 
     is_yes_no = own in ("yes", "no")
     return (
         ("em", float(exact_match(text, answer))),
-        ("f1", token_f1(text, answer)),
+        ("f1", token_f1(text, answer).f1),
         *asdict(rouge([(text, reference)])[0]).items(),
         *([("yes_no", float(yes_no(text) == own))] if is_yes_no else []),
         ("refusal", float(is_refusal(text))),

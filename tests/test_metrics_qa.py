@@ -1,172 +1,142 @@
-"""EM, F1, containment, yes/no and refusals. Oracle: HotpotQA's rules worked out by hand; own labels."""
+"""EM and F1 in HotpotQA's normalisation, and answers held by responses.
+
+Oracles: hand computation; the overlap counted word by word with lists; properties over real answers.
+"""
+
+import json
+from fractions import Fraction
 
 import pytest
 
 from tcb_bench.metrics.qa import (
+    TokenScore,
     contains_answer,
     exact_match,
-    is_refusal,
-    normalised,
+    normalize,
     token_f1,
     yes_no,
 )
 
+NOTHING = TokenScore(0, 0, 0)
+
+
+@pytest.fixture(scope="module")
+def records(shared_data):
+    path = shared_data / "hotpotqa" / "hotpot.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+
 
 @pytest.mark.parametrize(
-    ("text", "form"),
+    ("text", "expected"),
     [
-        ("The Salt Museum.", "salt museum"),
-        ("  an   Apple a day, the end ", "apple day end"),
-        ("U.S.A.", "usa"),
-        ("1,200 km", "1200 km"),
-        ("Anthem theory", "anthem theory"),
-        ("", ""),
-        ("...", ""),
-        ("Über\xa0alles", "über alles"),
+        ("The  U.S. Army!", "us army"),
+        ("An apple, a pear & the fig", "apple pear fig"),
+        ("theatre another", "theatre another"),
+        ("state-of-the-art", "stateoftheart"),
+        ("1,500\u00a0m", "1500 m"),
+        ("9–10 March", "9–10 march"),  # the dash is no ASCII punctuation
+        ("A", ""),
+        (" \n", ""),
     ],
 )
-def test_normalisation_drops_case_punctuation_articles_and_blanks(text, form):
-    assert normalised(text) == form
+def test_normalisation_follows_the_official_steps(text, expected):
+    assert normalize(text) == expected
+
+
+def test_exact_match_is_after_normalisation():
+    assert exact_match("the Walt Disney Company.", "Walt Disney company")
+    assert not exact_match("Walt Disney", "Walt Disney Company")
 
 
 @pytest.mark.parametrize(
-    ("text", "answer", "em", "f1"),
+    ("prediction", "gold", "expected"),
     [
-        ("The Salt Museum", "salt museum", True, 1.0),
-        ("salt museum of Ulm", "Salt Museum", False, 2 * 0.5 * 1 / 1.5),
-        ("red red blue", "red green", False, 2 * (1 / 3) * (1 / 2) / (1 / 3 + 1 / 2)),
-        ("yes", "yes", True, 1.0),
-        ("Yes, both are", "yes", False, 0.0),
-        ("no", "no reason", False, 0.0),
-        ("noanswer", "x", False, 0.0),
-        ("", "x", False, 0.0),
-        ("the", "a", True, 0.0),
-        ("dog", "cat", False, 0.0),
+        # 2 of 4 words predicted are among the 3 wanted: P = 1/2, R = 2/3, F1 = 4/7
+        ("born in New York", "New York City", TokenScore(4 / 7, 1 / 2, 2 / 3)),
+        # a word counts as often as it stands in both: P = 2/3, R = 2/2
+        ("new new new", "new new", TokenScore(4 / 5, 2 / 3, 1)),
+        ("Paris", "the Paris", TokenScore(1, 1, 1)),
+        ("Rome", "Paris", NOTHING),
+        ("", "Paris", NOTHING),
+        ("the", "a", NOTHING),
     ],
 )
-def test_exact_match_and_f1_are_those_of_hotpotqa(text, answer, em, f1):
-    assert exact_match(text, answer) is em
-    assert token_f1(text, answer) == pytest.approx(f1)
+def test_token_f1_agrees_with_hand_computation(prediction, gold, expected):
+    found = token_f1(prediction, gold)
+    assert (found.f1, found.precision, found.recall) == pytest.approx(
+        (expected.f1, expected.precision, expected.recall)
+    )
+
+
+@pytest.mark.parametrize("closed", ["yes", "no", "noanswer", "Yes.", "No!"])
+def test_yes_no_and_noanswer_are_right_as_a_whole_or_not_at_all(closed):
+    assert token_f1(closed, closed) == TokenScore(1, 1, 1)
+    assert token_f1(f"{closed} they are", closed) == NOTHING
+    assert token_f1(closed, f"{closed} they are") == NOTHING
+
+
+def test_token_f1_agrees_with_counting_by_lists_on_real_answers(records):
+    answers = [record["answer"] for record in records][:300]
+    for prediction, gold in zip(answers, [r["question"] for r in records], strict=False):
+        predicted, wanted = normalize(prediction).split(), normalize(gold).split()
+        rest, shared = list(wanted), 0
+        for word in predicted:
+            if word in rest:
+                rest.remove(word)
+                shared += 1
+        closed = normalize(prediction) in ("yes", "no")
+        expected = 0 if closed else Fraction(2 * shared, len(predicted) + len(wanted))
+        assert token_f1(prediction, gold).f1 == pytest.approx(float(expected))
 
 
 @pytest.mark.parametrize(
-    ("text", "answer", "is_in"),
+    ("text", "answer", "expected"),
     [
-        ("It stood in Brenvik until 1981.", "Brenvik", True),
-        ("It stood in the Salt-Museum.", "the saltmuseum", True),
-        ("Brenviker", "Brenvik", False),
-        ("in 1981", "81", False),
-        ("He sold church organs.", "church organs", True),
-        ("church and organs", "church organs", False),
-        ("a heron", "heron", True),
-        ("Yes. Both are.", "yes", True),
-        ("Both are, yes", "yes", False),
-        ("No, one is older", "yes", False),
-        ("Not both.", "no", False),
-        ("", "x", False),
-        ("anything", "...", False),
+        ("She was born in New York City.", "new york", True),
+        ("She was born in york, new.", "new york", False),
+        ("Newark", "New", False),
+        ("It is Texas A&M.", "Texas A&amp;M", True),
+        ("The band !!! is from Sacramento.", "!!!", True),
+        ("The band is from Sacramento!", "!!!", False),
+        ("The winner is Washington D.C. again", "Washington, D.C.", True),
+        ("", "Paris", False),
+        ("Yes, both are.", "yes", True),
+        ("No, yes is wrong.", "yes", False),
+        ("It is yes.", "yes", False),
+        ("No one knows.", "no", True),
     ],
 )
-def test_an_answer_is_contained_as_whole_words_and_yes_or_no_by_the_first_word(text, answer, is_in):
-    assert contains_answer(text, answer) is is_in
+def test_a_response_holds_the_answer_as_a_run_of_whole_words(text, answer, expected):
+    assert contains_answer(text, answer) is expected
+
+
+def test_a_blank_answer_is_refused():
+    with pytest.raises(ValueError, match="answer is blank"):
+        contains_answer("Paris", " ")
+
+
+def test_every_real_answer_is_held_by_a_sentence_around_it(records):
+    for record in records:
+        answer = record["answer"]
+        closed = answer.lower() in ("yes", "no")
+        sentence = f"{answer}, so it is." if closed else f"I think ( {answer} ) is right."
+        assert contains_answer(sentence, answer), answer
+        assert not contains_answer("Something else entirely, xyzzy.", answer)
 
 
 @pytest.mark.parametrize(
-    ("text", "word"),
+    ("text", "expected"),
     [
-        ("Yes", "yes"),
-        ("NO.", "no"),
-        (' "Yes," they say', "yes"),
-        ("**No**", "no"),
-        ("Northern", None),
-        ("not at all", None),
+        ("Yes, they are.", "yes"),
+        ("**No.**", "no"),
+        ("  the no", "no"),
+        ("Yesterday", None),
+        ("Not at all", None),
+        ("The answer is yes.", None),
+        ("No information is given in the documents.", None),
+        ("No, no information is given in the documents.", "no"),
         ("", None),
     ],
 )
-def test_the_first_word_is_yes_or_no(text, word):
-    assert yes_no(text) == word
-
-
-REFUSALS = [
-    "The retrieved document does not provide the birthplace of the painter.",
-    "The documents do not mention where the ferry was built.",
-    "The provided context doesn't specify which year the bridge opened.",
-    "I cannot determine the answer from the documents.",
-    "I can't find the name of the founder in the given passages.",
-    "There is no information about the town in the text.",
-    "There's not enough information to answer the question.",
-    "It is not possible to say which of the two rivers is longer based on the documents.",
-    "The answer cannot be determined from the context.",
-    "The nationality of the sculptor is not mentioned in the documents.",
-    "The year is not specified in the provided text.",
-    "I am unable to answer this question.",
-    "I'm not able to determine which prize she won.",
-    "I do not know.",
-    "I don't have enough information to answer.",
-    "Unknown.",
-    "Not specified.",
-    "Not mentioned in the documents.",
-    "No information is given about the director.",
-    "Insufficient information to determine the answer.",
-    "The text never says who wrote the play.",
-    "Based on the documents, it is unclear which company owned the mill.",
-    "It is unknown whether both lakes are freshwater lakes.",
-    "The given documents do not contain an answer.",
-    "The passage does not explicitly state the mayor's name.",
-    "The documents provided do not tell us when the yard closed.",
-    "Sorry, I could not find an answer.",
-    "The information provided does not include her date of birth.",
-    "The capital is not given in the context.",
-    "We cannot conclude from the documents that the two were related.",
-    "The context fails to mention the author.",
-    "It is impossible to determine the winner without more information.",
-    "I don’t know the answer.",
-    "The question cannot be answered with the given documents.",
-    "The name of the ship was never mentioned in the passages.",
-    "The article does not name the architect.",
-]
-ANSWERS = [
-    "He cannot swim.",
-    "The yard stood in Brenvik.",
-    "Yes, both lakes are freshwater lakes.",
-    "No, the Teal was built later.",
-    "The museum does not open on Mondays.",
-    "She did not provide her brother with a horse.",
-    "The will does not mention the bridge, so the town kept it.",
-    "There is no bridge across the sound.",
-    "There is no evidence of life on the island's north shore.",
-    "The painter is unknown outside Norway.",
-    "The composer was not known for symphonies.",
-    "It is not possible to cross the river in winter.",
-    "I know that the ferry was built in 1974.",
-    "The Unknown Soldier was written by Linna.",
-    "The company could not find a buyer.",
-    "The king did not give an answer to the envoy.",
-    "The film was not mentioned among the winners.",
-    "They can't agree on a name.",
-    "He never told anyone where the gold was.",
-    "The documents show that the yard was in Brenvik.",
-    "According to the documents, the prize was the Red Die.",
-    "The text says it was founded in 1979.",
-    "The information centre is in the old mill.",
-    "The source of the river is in the Hask hills.",
-    "The passage through the strait is narrow.",
-    "Her novel contains no dialogue.",
-    "The author of the article is Desmond Achterberg.",
-    "The book was not available in shops until 1990.",
-    "No Way Out is a film by Roger Donaldson.",
-    "The game does not include dice.",
-    "The lighthouse was not included in the sale.",
-    "It is clear that both are ships.",
-]
-
-
-@pytest.mark.parametrize("text", REFUSALS)
-def test_what_says_that_the_documents_do_not_tell_is_a_refusal(text):
-    assert is_refusal(text)
-    assert is_refusal(f"Well. {text}") or text[0] in "UNI"  # some only count as the whole answer
-
-
-@pytest.mark.parametrize("text", ANSWERS)
-def test_what_is_said_of_the_world_is_none(text):
-    assert not is_refusal(text)
+def test_the_first_word_says_yes_or_no(text, expected):
+    assert yes_no(text) == expected

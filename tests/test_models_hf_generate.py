@@ -170,7 +170,9 @@ def test_unknown_parameters_are_refused(small):
         traced(small, ("ab", {**generation(), "temperatur": 1}))
 
 
-def test_a_prompt_that_is_asked_many_times_is_computed_once_and_answered_alike(hf_demo, monkeypatch):
+def test_a_prompt_that_is_asked_many_times_is_computed_once_and_answered_alike(
+    hf_demo, monkeypatch
+):
     """Oracle: the same requests with every prompt computed for itself."""
     texts = ["The capital of France is", "Water boils at", "The capital of France is"]
     wanted = [

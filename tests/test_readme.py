@@ -49,8 +49,23 @@ def test_the_example_over_documents_validates_runs_and_reports(smollm2_folder, t
     (tmp_path / "manual.jsonl").write_text(block("jsonl"), encoding="utf-8")
     assert main(["validate", str(tmp_path / "manual.yaml")]) == 0
     assert "12 conditions" in capsys.readouterr().out
-    words = ["run", "--model", f"hf/{smollm2_folder}", "--tasks", "manual", "--include_path", str(tmp_path)]
-    more = ["--bert_score_model", "demo", "--gen_kwargs", "max_gen_toks=6", "--where", "temperature=0,1.4"]
+    words = [
+        "run",
+        "--model",
+        f"hf/{smollm2_folder}",
+        "--tasks",
+        "manual",
+        "--include_path",
+        str(tmp_path),
+    ]
+    more = [
+        "--bert_score_model",
+        "demo",
+        "--gen_kwargs",
+        "max_gen_toks=6",
+        "--where",
+        "temperature=0,1.4",
+    ]
     assert main([*words, *more, "--output_path", str(tmp_path / "runs")]) == 0
     [path] = (tmp_path / "runs").rglob("samples_manual_*.jsonl")
     rows = [json.loads(line) for line in path.read_text().splitlines()]

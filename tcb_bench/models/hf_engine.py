@@ -146,14 +146,15 @@ class Engine:
         inputs = {name: value[:, :-1] for name, value in inputs.items()}
         wanted = {"logits_to_keep": 1, "use_cache": True, "return_dict": True}
         inputs |= {name: value for name, value in wanted.items() if name in self.accepts}
-        cache = getattr(self.model(**inputs), "past_key_values", None)
+        name = "cache" if "cache" in self.accepts else "past_key_values"  # its name before 5.24
+        cache = getattr(self.model(**inputs), name, None)
         if type(cache) is not DynamicCache or any(
             type(x) is not DynamicLayer for x in cache.layers
         ):
             return {}
         rows = [places[tuple(prompt)] for prompt in prompts]
         cache.batch_select_indices(torch.tensor(rows, device=self.device))
-        return {"cache" if "cache" in self.accepts else "past_key_values": cache}
+        return {name: cache}
 
     def checked(self, readings: Sequence[Head], probe: Sequence[int]) -> Engine:
         """The engine with the reading of the head that reproduces the model's logits on ``probe``.

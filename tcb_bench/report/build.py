@@ -95,9 +95,7 @@ def recommendation(
         if score is not None:
             tables.append(recommend(grids, metric=score, margin=margin, seed=seed))
     if not tables:
-        raise UsageError(
-            "no task of these runs has scores over temperatures or contexts"
-        )
+        raise UsageError("no task of these runs has scores over temperatures or contexts")
     return tables
 
 
