@@ -37,15 +37,15 @@ Three, since names can be odd: "SpongeBob SquarePants".
 """
 
 _ENGLISH = (
-    "a about after all also an and are as at be been before between both but by can did do does for "
-    "from had has have he her him his how i if in into is it its more most no not of on one only or "
-    "other over she so some than that the their them then there these they this to under until up "
-    "was we were what when where which while who whose why will with would you"
+    "a about after all also an and are as at be been before between both but by can did do does "
+    "for from had has have he her him his how i if in into is it its more most no not of on one "
+    "only or other over she so some than that the their them then there these they this to "
+    "under until up was we were what when where which while who whose why will with would you"
 )
 _OTHERS = (
-    "aber as auf au aux avec che con con da dans das de del della dem den der des di die do dos du "
-    "e ein eine el elle em en es est et fue gli il ist la las le les los mit na nel nicht o os par "
-    "para per por pour que qui se sein son sur um uma un una und une von war y zu"
+    "aber as auf au aux avec che con con da dans das de del della dem den der des di die do dos "
+    "du e ein eine el elle em en es est et fue gli il ist la las le les los mit na nel nicht o "
+    "os par para per por pour que qui se sein son sur um uma un una und une von war y zu"
 )
 _LITTLE = frozenset(_ENGLISH.split()) | frozenset(_OTHERS.split())
 
@@ -66,7 +66,7 @@ def is_garbled(text: str) -> bool:
     in one, capitals or punctuation inside, code, broken characters, no end. Where most letters are
     not Latin, or with fewer than 12 words, only odd words count.
 
-    >>> is_garbled("Icon END Lynn PlayersProtein Ver MineState previously mclivel https nud Weigh x")
+    >>> is_garbled("Icon END Lynn PlayersProtein Ver MineState faq mclivel https nud Weigh x")
     True
     """
     words = text.split()

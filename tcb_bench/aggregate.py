@@ -94,7 +94,7 @@ def spreads(documents: Sequence[Document], *, completed: bool, seed: int) -> dic
     Returns:
         name -> Interval, for scores that some question has in two runs.
     """
-    found = {}
+    found: dict[str, Interval] = {}
     weights = [doc.get("weight", 1.0) for doc in documents]
     for name in SPREAD_OF:
         table = _runs(documents, name, completed)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tcb_bench.aggregate import Document
-from tcb_bench.bert_rows import Say, add_bert_scores, add_distances
+from tcb_bench.bert_rows import TextScorer, add_distances
 from tcb_bench.data import ID_COLUMN
 from tcb_bench.load_tasks import Loaded
 from tcb_bench.result_file import result_file
@@ -57,13 +57,13 @@ def assemble(
     manifest: Manifest,
     loaded: Loaded,
     evaluated: Mapping[str, Any],
-    scorer: Any | None = None,
-    say: Say = lambda line: None,
+    scorer: TextScorer | None = None,
 ) -> tuple[dict[str, Any], dict[str, list[Sample]]]:
     """The result (lm-eval's shape with a ``tcb_bench`` block) and the sample rows of each task.
 
-    ``scorer`` is BERTScore's encoder, for tasks that compare texts; None leaves it out.
+    ``scorer`` compares texts, for tasks that have references; None leaves BERTScore out.
     """
+    scorer = scorer or TextScorer()
     ours = {name: task for name, task in loaded.tasks.items() if hasattr(task, "is_tcb_task")}
     cells = samples_by_cell(store, manifest, ours, evaluated["samples"])
     samples = {
@@ -71,10 +71,9 @@ def assemble(
     }
     label_conflicts(samples)
     for rows in samples.values():
-        if scorer is not None:
-            add_bert_scores(rows, scorer, store.folder, say)
-        add_distances(rows, scorer)
-    mark = None if scorer is None else scorer.signature
+        scorer.add(rows, store.folder)
+        add_distances(rows, scorer.encoder)
+    mark = scorer.signature
     results = [_task_result(base, ours, cells[base], manifest, mark) for base in cells]
     for name, members in loaded.groups.items():
         if not set(members) - cells.keys():  # lm-eval's own tasks have no rows to add up
@@ -216,7 +215,9 @@ def _signature_parts(
 
 
 def _data_mark(data: Mapping[str, Any]) -> str:
-    return f"{data['source']}@{(data['revision'] or data['sha256'])[:12]}"
+    """Source and revision; where documents were chosen by strata, their hash too."""
+    mark = f"{data['source']}@{(data['revision'] or data['sha256'])[:12]}"
+    return f"{mark}#{data['sha256'][:8]}" if data.get("strata") else mark
 
 
 def _clean_config(task: Any) -> dict[str, Any]:

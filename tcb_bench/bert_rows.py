@@ -6,6 +6,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +16,74 @@ from tcb_bench.perturb.distance import cosine, distance
 
 CACHE_FILE = "scores.sqlite"
 CHUNK = 512  # pairs that a kill can lose
-DEFAULT_ENCODER = "roberta-large"
 Sample = dict[str, Any]
 Row = dict[str, Any]
 Pair = tuple[str, str]
 Say = Callable[[str], None]
+Report = Callable[[int, int], None]
 
 
-def make_scorer(options: TaskOptions) -> Any | None:
+@dataclass(frozen=True, slots=True)
+class TextScorer:
+    """What compares texts in a run: BERTScore's encoder, None to leave it out, and whom to tell."""
+
+    encoder: Any | None = None
+    say: Say = lambda line: None  # one line about what happens now
+    report: Report = lambda done, total: None
+
+    @property
+    def signature(self) -> str | None:
+        """The encoder's settings, or None."""
+        return None if self.encoder is None else str(self.encoder.signature)
+
+    def add(self, samples: Sequence[Sample], folder: Path) -> None:
+        """Puts ``bertscore_...`` into the scores of every row that has a text and a reference.
+
+        Scores are kept in ``scores.sqlite`` of the run folder under (encoder, text, reference), so
+        that a resumed run or ``score`` computes only new ones; the file may be deleted at any time.
+        """
+        rows = [
+            (row, (row["text"], sample["reference"]))
+            for sample in samples
+            for row in sample["rows"]
+            if row.get("text") is not None and sample.get("reference") is not None
+        ]
+        if self.encoder is None or not rows:
+            return
+        with _Cache(folder / CACHE_FILE, self.encoder.signature) as cache:
+            self._fill(cache, cache.missing(pair for _, pair in rows))
+            for row, pair in rows:
+                values, flags = cache.get(pair)
+                row["scores"] |= values
+                if flags:
+                    row["score_flags"] = flags
+
+    def _fill(self, cache: _Cache, missing: list[Pair]) -> None:
+        if missing:
+            self.say(f"BERTScore of {len(missing)} texts")
+        for start in range(0, len(missing), CHUNK):
+            part = missing[start : start + CHUNK]
+            cache.keep(part, [_record(score) for score in self.encoder.score(part)])  # type: ignore[union-attr]
+            self.report(start + len(part), len(missing))
+
+
+def make_scorer(
+    options: TaskOptions, say: Say = lambda line: None, report: Report | None = None
+) -> TextScorer:
     """The encoder of ``--bert_score_model``, loaded now: what is missing is said before a run.
 
     Raises:
         UsageError: the encoder's layer is not known and none was given.
         ModelError: it cannot be loaded.
     """
+    report = report or (lambda done, total: None)
     name = options.bert_score_model
     if name == "none":
-        return None
+        return TextScorer(None, say, report)
     from tcb_bench.metrics.bert_score import BertScorer
 
     try:
-        return BertScorer(name, num_layers=options.bert_score_layer)
+        return TextScorer(BertScorer(name, num_layers=options.bert_score_layer), say, report)
     except ValueError as error:
         raise UsageError(f"--bert_score_model {name}: {reason(error)}") from error
     except Exception as error:  # the hub client and transformers raise a dozen kinds
@@ -45,46 +93,18 @@ def make_scorer(options: TaskOptions) -> Any | None:
         ) from error
 
 
-def add_bert_scores(
-    samples: Sequence[Sample], scorer: Any, folder: Path, say: Say = lambda line: None
-) -> None:
-    """Puts ``bertscore_...`` into the scores of every row that has a text and a reference.
-
-    Scores are kept in ``scores.sqlite`` of the run folder under (encoder, text, reference), so that
-    a resumed run or ``score`` computes only new ones; the file may be deleted at any time.
-    """
-    rows = [
-        (row, (row["text"], sample["reference"]))
-        for sample in samples
-        for row in sample["rows"]
-        if row.get("text") is not None and sample.get("reference") is not None
-    ]
-    with _Cache(folder / CACHE_FILE, scorer.signature) as cache:
-        missing = cache.missing(pair for _, pair in rows)
-        if missing:
-            say(f"BERTScore of {len(missing)} texts")
-        for start in range(0, len(missing), CHUNK):
-            part = missing[start : start + CHUNK]
-            cache.keep(part, [_record(score) for score in scorer.score(part)])
-        for row, pair in rows:
-            values, flags = cache.get(pair)
-            row["scores"] |= values
-            if flags:
-                row["score_flags"] = flags
-
-
 def _record(score: Any) -> tuple[dict[str, float], list[str]]:
     names = {"precision": score.precision, "recall": score.recall, "f1": score.f1}
     return {f"bertscore_{name}": value for name, value in names.items()}, list(score.flags)
 
 
-def add_distances(samples: Sequence[Sample], scorer: Any | None) -> None:
+def add_distances(samples: Sequence[Sample], encoder: Any | None) -> None:
     """Puts into each note of a perturbation how far the text went, and drops the texts."""
     notes = [note for sample in samples for note in sample.get("perturbation", {}).values()]
     texts = list(dict.fromkeys(t for n in notes for t in (n["before"], n["after"]) if t.strip()))
     vectors: dict[str, Any] = {}
-    if scorer is not None:
-        vectors = dict(zip(texts, scorer.embed(texts).numpy(), strict=True)) if texts else {}
+    if encoder is not None:
+        vectors = dict(zip(texts, encoder.embed(texts).numpy(), strict=True)) if texts else {}
     for sample in samples:
         sample["perturbation"] = {
             axis: _measured(note, vectors) for axis, note in sample.get("perturbation", {}).items()

@@ -13,7 +13,7 @@ from typing import Any
 from lm_eval import evaluator
 
 from tcb_bench.assemble import assemble, data_digests, request_digests
-from tcb_bench.bert_rows import make_scorer
+from tcb_bench.bert_rows import TextScorer, make_scorer
 from tcb_bench.config import RunConfig, TaskOptions
 from tcb_bench.durable import DurableLM, ReplayLM, Report
 from tcb_bench.errors import DataError, ModelError, StoreError
@@ -67,7 +67,7 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
     with quiet():
         loaded = load_tasks(config.tasks, config.options, config.include_path)
     _say_missing(loaded, say)
-    scorer = make_scorer(config.options) if _compares(loaded) else None
+    scorer = make_scorer(config.options, say, report) if _compares(loaded) else TextScorer()
     say(f"loading {spec.label}")
     lm = load(spec)
     template = getattr(lm.tokenizer, "chat_template", None) if config.apply_chat_template else None
@@ -94,7 +94,7 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
             evaluated = _evaluate(durable, loaded, config)
         say(f"asked {durable.asked}, found in the store {durable.reused}")
         store.finish(manifest, settings)
-        return _write(store, manifest, loaded, evaluated, scorer, say)
+        return _write(store, manifest, loaded, evaluated, scorer)
 
 
 def score(
@@ -127,9 +127,9 @@ def score(
         _check_same_data(loaded, settings["data_sha256"])
         _set_model_sampling(loaded, settings["model_info"])
         _check_same_requests(loaded, settings["request_sha256"])
-        scorer = make_scorer(options) if _compares(loaded) else None
+        scorer = make_scorer(options, say) if _compares(loaded) else TextScorer()
         evaluated = _evaluate(ReplayLM(store, manifest.id), loaded, None)
-        return _write(store, manifest.id, loaded, evaluated, scorer, say)
+        return _write(store, manifest.id, loaded, evaluated, scorer)
 
 
 def _compares(loaded: Loaded) -> bool:
@@ -211,11 +211,10 @@ def _write(
     manifest: int,
     loaded: Loaded,
     evaluated: dict[str, Any],
-    scorer: Any | None,
-    say: Say,
+    scorer: TextScorer,
 ) -> Outcome:
     now = time.time()
-    result, samples = assemble(store, store.manifest(manifest), loaded, evaluated, scorer, say)
+    result, samples = assemble(store, store.manifest(manifest), loaded, evaluated, scorer)
     name = stamp(now)
     sample_paths = []
     for task, rows in samples.items():

@@ -139,7 +139,7 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         if wanted < 0:
             raise UsageError(f"{self.base_name}: num_fewshot {wanted}; give 0 or more")
         self._shots = list(self.sampler.df) if wanted else []
-        self._drawer = self.sampler
+        self._drawer: Any = self.sampler
         self.fewshot_cfg.split = OWN_POOL
         if wanted > len(self._shots):
             raise UsageError(self._too_few(wanted, len(self._shots)))

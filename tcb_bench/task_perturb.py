@@ -88,7 +88,7 @@ class Perturber:
         change = change_shots(
             shots, name, seed=self.seed, document=doc[ID_COLUMN], tools=self.tools
         )
-        return list(change.value.chosen)
+        return [dict(shot) for shot in change.value.chosen]
 
     @staticmethod
     def always_applies(condition: Mapping[str, Any]) -> bool:

@@ -156,17 +156,19 @@ def test_the_seeds_of_a_condition_are_its_own_for_every_question_and_run(tasks, 
         identity = {"model": "m"}
         reuses_at_zero = True
 
-    task = cell(tasks, "0.6")
     requests = []
-    for i, doc in enumerate(task.eval_docs):
-        request = task.construct_requests(doc, "p", metadata=(task.config.task, i, 3))
-        requests += [request] * 3
+    for task in tasks.values():
+        for i, doc in enumerate(task.eval_docs):
+            request = task.construct_requests(doc, "p", metadata=(task.config.task, i, 3))
+            requests += [request] * 3
     with Store(tmp_path) as store:
         lm = DurableLM(Engine(), store, store.begin({}), 0)
         asks = [lm._ask_of("generate_traced", r, n) for r, n in _numbered(requests)]
-    seeds = [ask.arguments[1]["seed"] for ask in asks]
-    assert len(set(seeds)) == len(seeds) == 18
-    assert len({ask.key for ask in asks}) == 18
+    assert len(asks) == 88 * 6 * 3
+    seeds = [ask.arguments[1]["seed"] for ask in asks if ask.is_sampled]
+    assert len(set(seeds)) == len(seeds) == 80 * 6 * 3  # every sampled answer has a seed of its own
+    assert all(ask.arguments[1]["seed"] is None for ask in asks if not ask.is_sampled)
+    assert {ask.arguments[1]["temperature"] for ask in asks} == set(map(float, TEMPERATURES))
 
 
 @pytest.mark.slow

@@ -83,7 +83,6 @@ def test_every_condition_has_scores_with_interval_spread_and_counts(undisturbed)
 
 
 def test_every_repeat_of_every_sample_has_the_scores_of_the_original_libraries(undisturbed):
-    from bert_score_library import single_pairs
     from bert_score import BERTScorer
     from bert_score_models import one_by_one
     from rouge_score.rouge_scorer import RougeScorer

@@ -147,7 +147,7 @@ class Engine:
         wanted = {"logits_to_keep": 1, "use_cache": True, "return_dict": True}
         inputs |= {name: value for name, value in wanted.items() if name in self.accepts}
         name = "cache" if "cache" in self.accepts else "past_key_values"  # its name before 5.24
-        cache = getattr(self.model(**inputs), name, None)
+        cache: Any = getattr(self.model(**inputs), name, None)
         if type(cache) is not DynamicCache or any(
             type(x) is not DynamicLayer for x in cache.layers
         ):
