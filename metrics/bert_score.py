@@ -135,8 +135,9 @@ class BertScorer:
             places.setdefault(_checked(pair, index), []).append(index)
         tokens = self._tokens(chain.from_iterable(places))
         found: dict[int, BertScore] = {}
-        for pair, values in self._values(places, tokens):
-            score = BertScore(*values, flags=self._flags(*(tokens[text] for text in pair)))
+        for pair, (precision, recall, f1) in self._values(places, tokens):
+            flags = self._flags(tokens[pair[0]], tokens[pair[1]])
+            score = BertScore(precision, recall, f1, flags)
             for index in places[pair]:
                 found[index] = score
                 if on_scored is not None:

@@ -25,7 +25,8 @@ class Embedded:
 
 def unit_vectors(states: Tensor) -> Tensor:
     """Return ``states`` (..., D) divided by their L2 norms."""
-    return states / torch.linalg.vector_norm(states, dim=-1, keepdim=True)
+    units: Tensor = states / torch.linalg.vector_norm(states, dim=-1, keepdim=True)
+    return units
 
 
 @torch.inference_mode()

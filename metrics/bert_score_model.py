@@ -129,8 +129,8 @@ class _Path(str):
 
     is_t5: bool
 
-    def __contains__(self, part: str, /) -> bool:
-        return self.is_t5 if part == "t5" else super().__contains__(part)
+    def __contains__(self, part: object, /) -> bool:
+        return self.is_t5 if part == "t5" else isinstance(part, str) and super().__contains__(part)
 
 
 def _demo() -> Checkpoint:

@@ -121,6 +121,7 @@ def _task_result(
             "epsilon": task.spec.epsilon,
             "sampling_defaults": task.spec.sampling_defaults,
             "weight_radius": settings["model_info"]["weight_radius"],
+            "resources": settings.get("resources", {}).get(base, {}),
             **_text_facts(task, bert_score),
         },
     )
@@ -129,10 +130,10 @@ def _task_result(
 def _documents(task: Any) -> list[list[str]]:
     """Id and hash of every chosen document, whichever conditions were asked this time."""
     rows = task.documents.selection.documents
-    return [
+    return sorted(
         [row[ID_COLUMN], digest({key: value for key, value in row.items() if key != ID_COLUMN})]
         for row in rows
-    ]
+    )
 
 
 def _selection_facts(task: Any) -> dict[str, Any]:
@@ -157,16 +158,12 @@ def _text_facts(task: Any, bert_score: str | None) -> dict[str, Any]:
         "reference": documents.references.facts,
         "bert_score": bert_score,
         "text_scores": TEXT_SCORES_SIGNATURE,
-        "resources": documents.perturber.tools.versions(),
     }
 
 
 def _text_parts(task: Any, bert_score: str | None) -> dict[str, Any]:
     references = task.documents.references
     parts: dict[str, Any] = {}
-    tools = task.documents.perturber.tools.versions()
-    if tools:
-        parts["tools"] = "+".join(f"{k}={v}".replace(" ", "-") for k, v in tools.items())
     if references.kind == "none":
         return parts
     sha = references.facts["sha256"]

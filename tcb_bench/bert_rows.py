@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -61,10 +62,20 @@ class TextScorer:
     def _fill(self, cache: _Cache, missing: list[Pair]) -> None:
         if missing:
             self.say(f"BERTScore of {len(missing)} texts")
-        for start in range(0, len(missing), CHUNK):
-            part = missing[start : start + CHUNK]
-            cache.keep(part, [_record(score) for score in self.encoder.score(part)])  # type: ignore[union-attr]
-            self.report(start + len(part), len(missing))
+        waiting: list[tuple[Pair, Any]] = []
+        done = 0
+
+        def keep(index: int, score: Any) -> None:
+            nonlocal done
+            waiting.append((missing[index], _record(score)))
+            done += 1
+            if len(waiting) == CHUNK or done == len(missing):
+                cache.keep(*zip(*waiting, strict=True))
+                waiting.clear()
+                self.report(done, len(missing))
+
+        if missing:
+            self.encoder.score(missing, keep)  # type: ignore[union-attr]
 
 
 def make_scorer(
@@ -113,8 +124,9 @@ def add_distances(samples: Sequence[Sample], encoder: Any | None) -> None:
 
 def _measured(note: dict[str, Any], vectors: dict[str, Any]) -> dict[str, Any]:
     before, after = note["before"], note["after"]
-    are_known = before in vectors and after in vectors
-    similarity = cosine(vectors[before], vectors[after]) if are_known else None
+    known = [vectors[text] for text in (before, after) if text in vectors]
+    are_known = len(known) == 2 and not any(math.isnan(v[0]) for v in known)  # NaN: no token at all
+    similarity = cosine(*known) if are_known else None
     made = distance(before, after, similarity=similarity)
     kept = {key: note[key] for key in ("kind", "flags", "counts")}
     return kept | {

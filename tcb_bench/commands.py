@@ -147,8 +147,11 @@ def recommend(arguments: argparse.Namespace) -> int:
     tables = recommendation(
         arguments.runs, metric=arguments.metric, margin=arguments.margin, seed=arguments.seed
     )
-    for renderable in (part for table in tables for part in data_table(table, NOT_IN_A_TERMINAL)):
-        Console(highlight=False).print(renderable)
+    for table in tables:
+        is_one = len({row["model"] for row in table.rows}) == 1
+        left_out = (*NOT_IN_A_TERMINAL, *(["model"] if is_one else []))
+        for renderable in data_table(table, left_out):
+            Console(highlight=False).print(renderable)
     return 0
 
 

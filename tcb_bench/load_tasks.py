@@ -43,9 +43,19 @@ class Loaded:
     samples: dict[str, list[int]] = field(default_factory=dict)
     absent: dict[str, list[str]] = field(default_factory=dict)
 
+    def resources(self) -> dict[str, dict[str, str]]:
+        """Task -> name and version of what its perturbations loaded; tasks without any left out."""
+        ours = [task for task in self.tasks.values() if hasattr(task, "is_tcb_task")]
+        found = {task.base_name: task.documents.perturber.tools.versions() for task in ours}
+        return {name: versions for name, versions in found.items() if versions}
 
-def load_tasks(names: Sequence[str], options: TaskOptions, include: Sequence[Path] = ()) -> Loaded:
+
+def load_tasks(
+    names: Sequence[str], options: TaskOptions, include: Sequence[Path] = (), *, is_run: bool = True
+) -> Loaded:
     """All tasks of ``names`` (tasks, groups, globs) with their documents.
+
+    ``is_run``: the prompts will be rendered, so what perturbations need is loaded and checked.
 
     Raises:
         UnknownName: no such task, here or in lm-eval.
@@ -66,7 +76,8 @@ def load_tasks(names: Sequence[str], options: TaskOptions, include: Sequence[Pat
         name: [leaf for leaf in expand([name], known) if leaf in loaded.missing]
         for name in loaded.groups
     }
-    _check_resources(loaded)
+    if is_run:
+        _check_resources(loaded)
     if not loaded.tasks:
         first = next(iter(loaded.missing.values()), "nothing to run")
         raise DataError(f"no task of this run has documents: {first}")

@@ -37,7 +37,7 @@ def show(
 
     options = replace(options, reference="short", limit=options.limit or SHOWN_BY_DEFAULT)
     with quiet():
-        loaded = load_tasks([task], options, include)
+        loaded = load_tasks([task], options, include, is_run=False)
     found = next(iter(loaded.tasks.values()))
     if not hasattr(found, "is_tcb_task"):
         raise UsageError(f"{task} is one of lm-eval's own tasks; perturbations need one of ours")

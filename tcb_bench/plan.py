@@ -8,11 +8,12 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tcb_bench.errors import UsageError
+from tcb_bench.errors import TcbBenchError, UsageError
+from tcb_bench.models.resolve import resolve
 from tcb_bench.planned import Planned, planned
 from tcb_bench.strict_yaml import parse
 from tcb_bench.task_section import Section
@@ -72,12 +73,20 @@ def read_plan(path: Path) -> Plan:
     output = Path(root.text("output_path") or "runs")
     common = _run_options(root)
     entries = tuple(_entry(Section(m, "models", root.at), common) for m in models)
-    twice = {
-        e.model for e in entries if [o.arguments[:4] for o in entries].count(e.arguments[:4]) > 1
-    }
+    folders = [_folder(entry) for entry in entries]
+    twice = {e.model for e, own in zip(entries, folders, strict=True) if folders.count(own) > 1}
     if twice:
-        raise root.bad("models", f"expected each once; {', '.join(sorted(twice))} is given twice")
+        expected = f"expected one per run folder; {', '.join(sorted(twice))} would share one"
+        raise root.bad("models", expected)
     return Plan(tuple(tasks), output, entries)
+
+
+def _folder(entry: Entry) -> str:
+    """The run folder of an entry; its name where no provider is there to say."""
+    try:
+        return resolve(entry.model, entry.arguments[3]).folder
+    except TcbBenchError:
+        return entry.model
 
 
 def _at(path: Path, lines: Mapping[str, int], key: str) -> str:
@@ -109,6 +118,8 @@ def _run_options(section: Section) -> dict[str, Any]:
 
 def _words(key: str, value: Any) -> list[str]:
     """An option as the command line takes it; a list gives the option several times."""
+    if value is None:
+        return []
     if isinstance(value, bool):
         return [f"--{key}"] if value else []
     if isinstance(value, Mapping):
@@ -195,10 +206,9 @@ def planned_models(plan: Plan) -> dict[str, list[Planned]]:
     for entry in plan.entries:
         words = ["run", *entry.arguments, "--tasks", ",".join(plan.tasks)]
         config = cli.run_config(build_parser().parse_args(words))
-        options = replace(config.options, reference="short", references=None)
-        key = repr((options, config.include_path))
+        key = repr((config.options, config.include_path))
         if key not in counted:
-            counted[key] = planned(config.tasks, options, config.include_path)
+            counted[key] = planned(config.tasks, config.options, config.include_path)
         found[entry.model] = counted[key]
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ def planned(
         UnknownName, UsageError, DataError: as a run would.
     """
     known = catalogue(include)
+    options = replace(options, reference="short", references=None)  # they change no count
     found = []
     for leaf in expand(names, known):
         yaml = read_strict(known[leaf].path)
@@ -110,7 +111,7 @@ def _by_data(name: str, runs: int, options: TaskOptions, include: Sequence[Path]
     from tcb_bench.load_tasks import load_tasks, quiet
 
     with quiet():
-        loaded = load_tasks([name], options, include)
+        loaded = load_tasks([name], options, include, is_run=False)
     cells = list(loaded.tasks.values())
     ids = {own for cell in cells for own in cell.eval_docs["tcb_id"]}
     responses = sum(len(cell.eval_docs) for cell in cells) * runs

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
+from tcb_bench.perturb.clauses import sentences as spans_of
 from tcb_bench.perturb.item import Item, Sentence
 
 EVIDENCE, POOL, ELSEWHERE = "tcb_evidence", "tcb_pool", "tcb_elsewhere"
 """Columns of a prepared record: shown sentences, their documents, sentences of other records."""
-
-_SENTENCE_END = re.compile(r"""(?<=[.!?])(["'”’)\]]*)(?=\s+["'“‘(\[]*[A-Z0-9])""")
 
 
 class Unresolved(ValueError):
@@ -99,14 +97,14 @@ def _facts(support: Any) -> Iterable[tuple[str, int]]:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a plain text, joined again exactly the text.
+    """The sentences of a plain text, joined again exactly the text; white space leads the next one.
 
-    A sentence ends at ``.``, ``!`` or ``?`` (and closing quotes) before white space and a capital
-    or a digit: the same everywhere, and wrong at "Dr. Smith"; give ``sentences`` where it counts.
+    Split by ``perturb.clauses.sentences``, which knows initials and titles ("J. Smith", "Dr. Li"),
+    but not every abbreviation; give ``sentences`` where it counts.
     """
-    ends = [m.end() for m in _SENTENCE_END.finditer(text)]
-    parts = [text[a:b] for a, b in zip([0, *ends], [*ends, len(text)], strict=True)]
-    return [part for part in parts if part]
+    spans = spans_of(text)
+    starts = [0, *(end for _, end in spans[:-1]), len(text)]
+    return [part for a, b in pairwise(starts) if (part := text[a:b])]
 
 
 def item_of(doc: Mapping[str, Any], columns: Mapping[str, str], document: str) -> Item:
@@ -137,6 +135,17 @@ def shown(item: Item) -> list[dict[str, str]]:
         {"title": title, "text": " ".join(s.text.strip(" \t\r\n") for s in group)}
         for title, group in groupby(ordered, key=lambda s: s.title)
     ]
+
+
+def can_show(shot: Mapping[str, Any], columns: Mapping[str, str]) -> bool:
+    """Whether an example can be shown: it has no documents, or its facts resolve in them."""
+    if not columns["documents"] or columns["documents"] not in shot:
+        return True
+    try:
+        prepare(shot, columns)
+    except Unresolved:
+        return False
+    return True
 
 
 def with_evidence(shot: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:

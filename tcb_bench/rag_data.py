@@ -53,7 +53,7 @@ def _prepared(row: Mapping[str, Any], spec: TcbSpec) -> dict[str, Any]:
         return {**prepare(row, spec.columns), _LEFT_OUT: ""}
     except Unresolved as error:
         return {EVIDENCE: [], POOL: [], "n_facts": 0, _LEFT_OUT: str(error)}
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise DataError(
             f"{row.get(ID_COLUMN)}: its documents or support are not of a known form ({error}); "
             "expected [{title, sentences | text}] or {title: [...], sentences: [...]}, "

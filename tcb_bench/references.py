@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +12,7 @@ from tcb_bench.data import ID_COLUMN
 from tcb_bench.errors import ModelError, UsageError
 from tcb_bench.metrics.qa import contains_answer
 from tcb_bench.rag import sentences
+from tcb_bench.rag_data import References
 from tcb_bench.responses import Generation
 
 TEMPLATE = """\
@@ -22,6 +21,9 @@ Answer: {answer}
 Generate a complete and coherent answer based on the given question and answer, being as brief \
 as possible:"""
 """TP section 4.3, its template word for word."""
+
+TEMPLATE_VERSION = 1
+"""Raised whenever the same answers would give other sentences: template or rule of sentences."""
 
 MAX_TOKENS = 256
 Report = Callable[[int, int], None]
@@ -33,8 +35,8 @@ class Made:
     """The file of references, its hash, and what a reader should look at.
 
     Attributes:
-        path: JSONL: doc_id, reference, question, answer, generator, contains_answer, text.
-        sha256: of its content; runs that use it carry it.
+        path: JSONL: doc_id, reference, question, answer, who made it how, contains_answer, text.
+        sha256: of ids and sentences; a run over the same documents carries it.
         n: references written; ``failed`` documents have none (ask again by the same command).
         without_answer: ids whose sentence does not contain the short answer.
     """
@@ -87,7 +89,10 @@ def make_references(
     check_writable(folder)
     with quiet():
         loaded = load_tasks(
-            config.tasks, replace(config.options, reference="short"), config.include_path
+            config.tasks,
+            replace(config.options, reference="short"),
+            config.include_path,
+            is_run=False,
         )
     name, documents, columns = _documents(loaded)
     say(f"loading {spec.label}")
@@ -95,10 +100,16 @@ def make_references(
     with Store(folder, fresh=config.fresh) as store:
         durable = DurableLM(lm, store, store.begin(config.settings()), config.options.seed, report)
         prompts = [_prompt(lm, doc, columns, config.apply_chat_template) for doc in documents]
-        answers = durable.generate_traced(_requests(name, documents, prompts, lm.model_sampling))
+        generation = {"max_gen_toks": MAX_TOKENS, **NEUTRAL_SAMPLING, **lm.model_sampling}
+        answers = durable.generate_traced(_requests(name, documents, prompts, generation))
+    made_by = {
+        "generator": spec.label,
+        "revision": lm.info.get("revision"),
+        "template": TEMPLATE_VERSION,
+        "sampling": generation,
+    }
     rows = [
-        _row(doc, answer, columns, spec.label)
-        for doc, answer in zip(documents, answers, strict=True)
+        _row(doc, answer, columns, made_by) for doc, answer in zip(documents, answers, strict=True)
     ]
     return _write(config.output_path / "references" / f"{name}__{spec.folder}.jsonl", rows)
 
@@ -127,24 +138,20 @@ def _prompt(lm: Any, doc: dict[str, Any], columns: dict[str, str], has_chat: boo
 
 
 def _requests(
-    name: str, documents: list[dict[str, Any]], prompts: list[str], own: dict[str, Any]
+    name: str, documents: list[dict[str, Any]], prompts: list[str], generation: dict[str, Any]
 ) -> list[Any]:
     from tcb_bench.durable import request
 
-    generation = {
-        "max_gen_toks": MAX_TOKENS,
-        **NEUTRAL_SAMPLING,
-        **own,
-        "until": [],
-        "stability_at": "none",
-    }
+    sent = {**generation, "until": [], "stability_at": "none"}
     return [
-        request("generate_traced", doc, (prompt, generation), f"{name}|references")
+        request("generate_traced", doc, (prompt, sent), f"{name}|references")
         for doc, prompt in zip(documents, prompts, strict=True)
     ]
 
 
-def _row(doc: dict[str, Any], answer: Any, columns: dict[str, str], label: str) -> dict[str, Any]:
+def _row(
+    doc: dict[str, Any], answer: Any, columns: dict[str, str], made_by: dict[str, Any]
+) -> dict[str, Any]:
     text = answer.text if isinstance(answer, Generation) else ""
     sentence = first_sentences(text)
     short = str(doc[columns["answer"]])
@@ -153,7 +160,7 @@ def _row(doc: dict[str, Any], answer: Any, columns: dict[str, str], label: str) 
         "reference": sentence,
         "question": doc[columns["question"]],
         "answer": short,
-        "generator": label,
+        **made_by,
         "contains_answer": contains_answer(sentence, short),
         "text": text,
     }
@@ -164,10 +171,9 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> Made:
 
     good = [row for row in rows if row["reference"]]
     write_jsonl(path, good)
-    content = "".join(json.dumps([r["doc_id"], r["reference"]]) for r in good)
     return Made(
         path,
-        hashlib.sha256(content.encode()).hexdigest(),
+        References("sentence", {r["doc_id"]: r["reference"] for r in good}).facts["sha256"],
         len(good),
         tuple(row["doc_id"] for row in rows if not row["reference"]),
         tuple(row["doc_id"] for row in good if not row["contains_answer"]),

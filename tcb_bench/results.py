@@ -157,6 +157,7 @@ def _condition(task: TaskResult, cell: str, metrics: Metrics) -> dict[str, Any]:
         "axes": dict(task.axes.get(cell, {})),
         "temperature_effective": task.temperature_effective,
         "counts": states([row for doc in task.cells[cell] for row in doc["rows"]]),
+        "prompts_sha256": digest([[d.get("doc_id"), d.get("prompt")] for d in task.cells[cell]]),
         **_changes(task.cells[cell]),
         "metrics": records("none"),
         "metrics_completed": records("completed"),
@@ -164,12 +165,17 @@ def _condition(task: TaskResult, cell: str, metrics: Metrics) -> dict[str, Any]:
 
 
 def _changes(documents: Sequence[Document]) -> dict[str, Any]:
-    """How many documents have which flag of a perturbation, and the sums of its counts."""
+    """How many documents have which flag of a perturbation, and the sums of its counts.
+
+    ``text_flags`` counts answers that BERTScore found empty or longer than its encoder reads.
+    """
     found: dict[str, Counter[str]] = {}
     for note in (n for d in documents for n in d.get("perturbation", {}).values()):
         found.setdefault("flags", Counter()).update(note["flags"])
         found.setdefault("counts", Counter()).update(note["counts"])
-    return {"perturbation": {key: dict(c) for key, c in found.items()}} if found else {}
+    noted = Counter(f for d in documents for row in d["rows"] for f in row.get("score_flags", ()))
+    changes = {"perturbation": {key: dict(c) for key, c in found.items()}} if found else {}
+    return changes | ({"text_flags": dict(noted)} if noted else {})
 
 
 def usage(documents: Iterable[Document]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from tcb_bench.assemble import assemble, data_digests, request_digests
 from tcb_bench.bert_rows import TextScorer, make_scorer
 from tcb_bench.config import RunConfig, TaskOptions
 from tcb_bench.durable import DurableLM, ReplayLM, Report
-from tcb_bench.errors import DataError, ModelError, StoreError
+from tcb_bench.errors import DataError, ModelError, StoreError, UsageError
 from tcb_bench.load_tasks import Loaded, load_tasks, quiet
 from tcb_bench.models.resolve import load, resolve
 from tcb_bench.results import stamp, write_json, write_jsonl
@@ -67,6 +67,7 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
     with quiet():
         loaded = load_tasks(config.tasks, config.options, config.include_path)
     _say_missing(loaded, say)
+    _check_compares(config.options, loaded)
     scorer = make_scorer(config.options, say, report) if _compares(loaded) else TextScorer()
     say(f"loading {spec.label}")
     lm = load(spec)
@@ -88,6 +89,7 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
         }
         _set_model_sampling(loaded, settings["model_info"])
         settings["request_sha256"] = request_digests(loaded)
+        settings["resources"] = loaded.resources()
         manifest = store.begin(settings)
         durable = DurableLM(lm, store, manifest, config.options.seed, report)
         with quiet():  # the model's module is loaded by now
@@ -127,6 +129,7 @@ def score(
         _check_same_data(loaded, settings["data_sha256"])
         _set_model_sampling(loaded, settings["model_info"])
         _check_same_requests(loaded, settings["request_sha256"])
+        _say_other_resources(loaded, settings.get("resources", {}), say)
         scorer = make_scorer(options, say) if _compares(loaded) else TextScorer()
         evaluated = _evaluate(ReplayLM(store, manifest.id), loaded, None)
         return _write(store, manifest.id, loaded, evaluated, scorer)
@@ -136,6 +139,19 @@ def _compares(loaded: Loaded) -> bool:
     """Whether some task compares texts, so that BERTScore's encoder is needed."""
     ours = [task for task in loaded.tasks.values() if hasattr(task, "is_tcb_task")]
     return any(task.documents.references.kind != "none" for task in ours)
+
+
+def _say_other_resources(loaded: Loaded, then: Mapping[str, Mapping[str, str]], say: Say) -> None:
+    """Prompts and answers are the run's; only what is said of the changes is computed again."""
+    for name, now in loaded.resources().items():
+        if now != then.get(name, {}):
+            say(f"{name}: perturbations are described with {now}, the run used {then.get(name)}")
+
+
+def _check_compares(options: TaskOptions, loaded: Loaded) -> None:
+    for name in ("reference", "references"):
+        if getattr(options, name) is not None and not _compares(loaded):
+            raise UsageError(f"--{name}: no task of this run compares texts; leave it out")
 
 
 def _say_missing(loaded: Loaded, say: Say) -> None:

@@ -170,7 +170,7 @@ def data_table(table: DataTable, leave_out: Sequence[str] = ()) -> Iterator[Any]
     shown = Table(title=table.title, title_justify="left", title_style="bold")
     for column in columns:
         side: Any = "right" if column.digits is not None else "left"
-        shown.add_column(column.label, justify=side, overflow="fold")
+        shown.add_column(column.label, justify=side, no_wrap=column.digits is None)
     remarks = []
     for row in table.rows:
         shown.add_row(*(Text(cell(row.get(c.key), c.digits)) for c in columns))

@@ -22,14 +22,14 @@ from tcb_bench.data import ID_COLUMN, load_documents
 from tcb_bench.data_files import read_jsonl
 from tcb_bench.errors import DataError, UnknownName, UsageError, reason
 from tcb_bench.metrics import METRICS
-from tcb_bench.rag import with_evidence
+from tcb_bench.rag import can_show, with_evidence
 from tcb_bench.scoring import gold_number, score
 from tcb_bench.selection import stable_hash
 from tcb_bench.task_documents import Documents
 from tcb_bench.task_files import TcbSpec, read_strict, tcb_spec
 from tcb_bench.task_sweep import PERTURBED, SAMPLED, sweep_axes
+from tcb_bench.task_yaml import OWN_KEYS
 
-OWN_KEYS = ("dataset_revision", "tcb", "sweep")
 OWN_POOL = "(chosen here)"  # keeps lm-eval from drawing one shot too many for its own check
 RUN_KEY = "tcb_run"
 """Key of lm-eval's task metadata under which a run hands its ``TaskOptions`` to its tasks."""
@@ -63,9 +63,7 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         self.folder = source.parent
         self.base_name: str = config["task"]
         self.own = {key: config.pop(key) for key in OWN_KEYS if key in config}
-        if (
-            source.is_file()
-        ):  # lm-eval merges includes shallowly: `tcb: {epsilon: 2}` alone would lose the rest
+        if source.is_file():  # lm-eval merges shallowly: a `tcb: {epsilon: 2}` would lose the rest
             self.own["tcb"] = read_strict(source).config["tcb"]
         self.spec: TcbSpec = tcb_spec({**config, **self.own}, self.base_name)
         if self.spec.answer == "choice" and self.spec.request != "next_token":
@@ -138,7 +136,8 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         wanted = self.config.num_fewshot or 0
         if wanted < 0:
             raise UsageError(f"{self.base_name}: num_fewshot {wanted}; give 0 or more")
-        self._shots = list(self.sampler.df) if wanted else []
+        pool = list(self.sampler.df) if wanted else []
+        self._shots = [shot for shot in pool if can_show(shot, self.spec.columns)]
         self._drawer: Any = self.sampler
         self.fewshot_cfg.split = OWN_POOL
         if wanted > len(self._shots):
@@ -150,7 +149,7 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
     def fewshot_context(self, doc: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """The prompt, as this condition changes it; shots are seeded by (seed, task, document).
 
-        A shot that equals the document in all but its id is left out, whichever split it is from.
+        A shot that equals the document in all columns but its id is left out, whichever its split.
         Conditions that show the same share one text: eleven temperatures render it once.
         """
         how = [bool(value) if callable(value) else value for _, value in sorted(kwargs.items())]
@@ -180,8 +179,7 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         return super().doc_to_text(doc, *args, **kwargs)
 
     def _chosen_shots(self, doc: dict[str, Any]) -> list[dict[str, Any]]:
-        content = _content(doc)
-        pool = [shot for shot in self._shots if _content(shot) != content]
+        pool = [shot for shot in self._shots if not _is_same(shot, doc)]
         wanted = self.config.num_fewshot or 0
         if wanted > len(pool):
             others = self._too_few(wanted, len(pool))
@@ -273,8 +271,10 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         return {"acc": True}
 
 
-def _content(doc: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in doc.items() if key != ID_COLUMN}
+def _is_same(shot: dict[str, Any], doc: dict[str, Any]) -> bool:
+    """Whether a shot is the document itself, or equals it in every column that both have."""
+    both = (shot.keys() & doc.keys()) - {ID_COLUMN}
+    return bool(both) and all(shot[key] == doc[key] for key in both)
 
 
 def _mean_of_known(values: list[float | None]) -> float | None:

@@ -28,6 +28,7 @@ class Perturber:
     def __init__(self, spec: TcbSpec, seed: int, tools: Tools) -> None:
         """``seed`` is the run's; ``tools`` holds the resources, loaded when first used."""
         self.spec, self.seed, self.tools = spec, seed, tools
+        self._shot_notes: dict[tuple[str, str], Note] = {}
         self._made: dict[tuple[str, ...], tuple[dict[str, Any], Note]] = {}
 
     def document(
@@ -51,6 +52,9 @@ class Perturber:
         if condition.get("query", ORIGINAL) != ORIGINAL:
             found, notes["query"] = self._once(self._query, doc, condition["query"])
             columns |= found
+        own = (condition.get("shots", ORIGINAL), doc[ID_COLUMN])
+        if own in self._shot_notes:  # once its prompt was rendered
+            notes["shots"] = self._shot_notes[own]
         return columns, notes
 
     def _once(self, make: Any, doc: Mapping[str, Any], name: str) -> tuple[dict[str, Any], Note]:
@@ -88,6 +92,8 @@ class Perturber:
         change = change_shots(
             shots, name, seed=self.seed, document=doc[ID_COLUMN], tools=self.tools
         )
+        before, after = (_listed(value.chosen) for value in (shots, change.value))
+        self._shot_notes[name, doc[ID_COLUMN]] = _note(name, change, before, after)
         return [dict(shot) for shot in change.value.chosen]
 
     @staticmethod
@@ -106,6 +112,11 @@ class Perturber:
 
 def _joined(evidence: Sequence[Mapping[str, str]]) -> str:
     return "\n".join(f"{part['title']}: {part['text']}" for part in evidence)
+
+
+def _listed(shots: Sequence[Mapping[str, Any]]) -> str:
+    own = [{k: v for k, v in shot.items() if not k.startswith("tcb_")} for shot in shots]
+    return "\n".join(str(shot) for shot in own)
 
 
 def _note(name: str, change: Change[Any], before: str, after: str) -> Note:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from tcb_bench.data import ID_COLUMN
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 WEIGHT, STRATUM = "tcb_weight", "tcb_stratum"
-N_ELSEWHERE = 8  # sentences of another record kept beside each document
+N_ELSEWHERE = 8  # sentences of other records kept beside each document, at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,11 @@ def select(
     """The YAML's draw, then ``--limit``; with strata both count per stratum.
 
     A stratum with fewer documents than asked for gives all it has, and a document's weight is then
-    N / (K n_k) for N documents in K strata, n_k of them in its own: every stratum weighs alike, and
-    the weights have mean 1.
+    N / (K n_k) for N documents in K strata that are not empty, n_k of them in its own: each of
+    these weighs alike, and the weights have mean 1. An empty stratum is listed with (0, 0).
 
     Raises:
-        DataError: no documents, or an empty stratum.
+        DataError: no document in any stratum, or no such column.
     """
     if not strata:
         drawn = documents.select(draw(documents[ID_COLUMN], size, seed))
@@ -62,8 +63,8 @@ def select(
         available += len(drawn_rows)
         keep = draw([ids[r] for r in drawn_rows], limit_size(limit, len(drawn_rows)), seed)
         taken[name] = [drawn_rows[i] for i in keep]
-    total = sum(map(len, taken.values()))
-    weight = {r: total / (len(taken) * len(rows)) for rows in taken.values() for r in rows}
+    total, filled = sum(map(len, taken.values())), sum(map(bool, taken.values()))
+    weight = {r: total / (filled * len(rows)) for rows in taken.values() for r in rows}
     stratum = {r: name for name, rows in taken.items() for r in rows}
     order = sorted(weight)
     chosen = documents.select(order).add_column(WEIGHT, [weight[r] for r in order])
@@ -76,30 +77,41 @@ def _cells(documents: Dataset, strata: Mapping[str, Sequence[Any]]) -> dict[str,
     for column in strata:
         if column not in documents.column_names:
             raise DataError(f"strata names the column {column!r}, the data has none of that name")
-    rows = defaultdict(list)
+    names = [dict(zip(strata, cell, strict=True)) for cell in product(*strata.values())]
+    rows: dict[str, list[int]] = {_name(cell): [] for cell in names}
     for row, values in enumerate(zip(*(documents[c] for c in strata), strict=True)):
         if all(value in strata[c] for c, value in zip(strata, values, strict=True)):
-            rows[",".join(f"{c}={v}" for c, v in zip(strata, values, strict=True))].append(row)
-    if not rows:
+            rows[_name(dict(zip(strata, values, strict=True)))].append(row)
+    if not any(rows.values()):
         raise DataError(f"no document is in any of the strata {dict(strata)}")
-    return dict(sorted(rows.items()))
+    return rows
+
+
+def _name(cell: Mapping[str, Any]) -> str:
+    return ",".join(f"{column}={value}" for column, value in cell.items())
 
 
 def with_elsewhere(chosen: Dataset, pool: Dataset, seed: int) -> Dataset:
-    """Each document with some sentences of another record of the pool, in ``tcb_elsewhere``.
+    """Each document with sentences of other records of the pool, in ``tcb_elsewhere``.
 
-    The other record is the next one in the seeded order of all ids, so it is a function of the ids
-    and the seed, not of the file's order or of ``--limit``.
+    At least as many as the document shows itself, from the next records in the seeded order of all
+    ids: a function of the ids and the seed, not of the file's order or of ``--limit``.
     """
     ids = pool[ID_COLUMN]
     order = seeded_order(ids, seed)
     place = {ids[row]: i for i, row in enumerate(order)}
-    own_ids = chosen[ID_COLUMN]
-    others = pool.select([order[(place[own] + 1) % len(order)] for own in own_ids])
-    found = [
-        [] if other[ID_COLUMN] == own else _spare(other)[:N_ELSEWHERE]
-        for own, other in zip(own_ids, others, strict=True)
-    ]
+    spare: dict[int, list[dict[str, Any]]] = {}
+    found = []
+    for row in chosen:
+        need, start, own = max(N_ELSEWHERE, len(row[EVIDENCE])), place[row[ID_COLUMN]], []
+        for step in range(1, len(order)):
+            other = order[(start + step) % len(order)]
+            if other not in spare:
+                spare[other] = _spare(pool[other])
+            own += spare[other]
+            if len(own) >= need:
+                break
+        found.append(own[:need])
     empty = all(not rows for rows in found)
     return chosen if empty else chosen.add_column(ELSEWHERE, found)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from dataclasses import asdict
 
-from tcb_bench.metrics.garbled import GARBLED_VERSION, is_garbled
 from tcb_bench.metrics.qa import QA_VERSION, exact_match, token_f1, yes_no
+from tcb_bench.metrics.qa_garbled import GARBLED_VERSION, is_garbled
 from tcb_bench.metrics.qa_refusal import REFUSAL_VERSION, is_refusal
 from tcb_bench.metrics.rouge import ROUGE_SIGNATURE, rouge
 

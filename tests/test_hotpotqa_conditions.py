@@ -100,11 +100,24 @@ def test_the_closed_book_control_shows_no_document():
     )
 
 
+def test_a_question_is_never_among_its_own_examples_and_examples_show_their_documents():
+    found = loaded(limit=None, num_fewshot=20, where={"temperature": ["0.0"], "context": ["ner"]})
+    for task in found.tasks.values():
+        for doc in task.eval_docs:
+            text = task.fewshot_context(doc, num_fewshot=20)
+            assert text.count(f"Question: {doc['question']}\n") == 1
+            assert text.count("Question: ") == 21
+            assert "[MASK]" not in text.split("Question: ")[0]
+
+
 def test_where_makes_the_closed_book_a_fifth_context_of_the_same_task():
     found = loaded(where={"context": ["original", "none"], "temperature": ["0.0"]}).tasks
     assert len(found) == 4
     task = cell(found, "0.0", "none")
-    assert "[1]" not in prompt(task, task.eval_docs[0])
+    doc = task.eval_docs[0]
+    assert prompt(task, doc) == (
+        f"Answer the question in one complete sentence.\n\nQuestion: {doc['question']}\nAnswer:"
+    )
 
 
 def test_conditions_that_remove_sentence_three_ask_only_questions_that_have_one():

@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 
+import numpy as np
 import pytest
 from run_files import assert_same, committed, newest, result_of, start, without_clock
 
@@ -129,6 +130,25 @@ def test_score_again_with_other_settings_needs_no_model_and_the_default_gives_th
     key = "bertscore_f1,none"
     assert other["results"][TASK][key] != before["results"][TASK][key]
     capsys.readouterr()
+
+
+def test_a_study_grown_by_parts_is_reported_whole(undisturbed, smollm2_folder, tmp_path):
+    import shutil
+
+    from tcb_bench.report.load import load
+
+    for path in undisturbed.iterdir():
+        if path.is_dir():
+            shutil.copytree(path, tmp_path / path.name)
+            for old in (tmp_path / path.name).glob("*_2*.json*"):
+                old.unlink()
+    for context in ("original", "ner"):
+        finish(start(command(smollm2_folder, tmp_path, "--where", f"context={context}")))
+    study = load([tmp_path])
+    assert [grid.contexts for grid in study.grids] == [["original", "ner"]] * 2
+    assert not study.missing
+    for grid in study.grids:
+        assert not np.isnan(grid.scores["bertscore_f1"]).any()
 
 
 def test_the_report_of_a_real_run_has_its_figures_and_recommendation(undisturbed, tmp_path, capsys):

@@ -48,8 +48,8 @@ def test_real_sentences_are_taken_for_salad_in_at_most_three_of_a_thousand(share
     lines = (shared_data / "hotpotqa" / "hotpot.jsonl").read_text(encoding="utf-8").split("\n")
     records = map(json.loads, lines[:-1])
     texts = [s for r in records for part in r["context"]["sentences"] for s in part if s.strip()]
-    sample = random.Random(0).sample(texts, 20_000)
-    assert sum(map(is_garbled, sample)) <= 60
+    sample = random.Random(0).sample(texts, 8_000)
+    assert sum(map(is_garbled, sample)) <= 24
 
 
 def test_a_response_that_derails_halfway_is_garbled_and_one_that_ends_badly_is_not():

@@ -84,7 +84,7 @@ def test_conditions_need_a_task_with_a_sweep():
         ("tasks: [a]\nmodels: []", ":2: plan.models is"),
         ("tasks: [a]\nmodels: [{modl: demo}]", "did you mean 'model'"),
         ("tasks: [a]\nmodels: [{model_args: x}]", "models.model is missing"),
-        ("tasks: [a]\nmodels: [{model: demo}, {model: demo}]", "demo is given twice"),
+        ("tasks: [a]\nmodels: [{model: demo}, {model: demo}]", "demo would share one"),
         ("tasks: [a]\nmodels: [{model: demo}]\nrun: {limt: 1}", "did you mean 'limit'"),
         ("tasks: [a]\nmodel: [{model: demo}]", "did you mean 'models'"),
     ],

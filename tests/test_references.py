@@ -16,6 +16,9 @@ from tcb_bench.references import TEMPLATE, first_sentences
         ("No, it is older. It was built in 1901. Later.", "No, it is older. It was built in 1901."),
         ("Yesterday it closed. Then it opened.", "Yesterday it closed."),
         ("  One\nline only", "One line only"),
+        ("It was directed by J. J. Abrams. It ran.", "It was directed by J. J. Abrams."),
+        ("It is in St. Louis, Missouri. It is old.", "It is in St. Louis, Missouri."),
+        ("Yes, Dr. Smith did. He told Mr. Hill. Later.", "Yes, Dr. Smith did. He told Mr. Hill."),
         ("", ""),
     ],
 )

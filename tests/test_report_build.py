@@ -137,7 +137,7 @@ def test_what_perturbing_came_to_and_how_documents_were_chosen_is_shown(tmp_path
     rewrite(folder / f"results_{STAMP}.json", change)
     html = build.report([folder], tmp_path / "out")[0]
     heads, row = sheets(html)["What the perturbations did"]
-    assert heads[3:] == ["answer masked", "masked entities"]
+    assert heads[3:] == ["answer masked (documents)", "masked entities (sum)"]
     assert row[3:] == ["2", "9"]
     text = Reader(html.read_text()).text
     assert '"ids": "2 ids", "left_out": {"title absent": 3}' in text

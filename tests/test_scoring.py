@@ -131,3 +131,38 @@ def test_a_delta_beyond_float32_is_given_from_its_logarithm():
     values = score(response, 0, choice_spec(epsilon=0.1))["stability"]
     assert values["delta_tcb"] == pytest.approx(1e56)
     assert values["relative_delta"] == pytest.approx(1e56 / 4)
+
+
+def test_a_traced_answer_has_its_means_under_the_names_that_the_analysis_looks_for():
+    from tcb_bench.report.analysis_stability import QUANTITIES
+
+    spec = tcb_spec(
+        {"tcb": {"request": "generate_traced", "position": "first", "answer": "short_answer"}}, "t"
+    )
+    traced = Generation(
+        text="a b",
+        tokens=[1, 2],
+        offsets=[[0, 1], [1, 3]],
+        finish_reason="stop",
+        prompt_tokens=3,
+        stability={
+            "log10_delta_tcb": [1.0, 2.0],
+            "relative_flip_radius": [0.1, 0.001],
+            "flip_radius": [1.0, 0.01],
+            "p_top1": [0.5, 0.7],
+            "delta_tcb": [10.0, 100.0],
+            "h_norm": [10.0, 10.0],
+        },
+        positions=[0, 1],
+        rule="all",
+    )
+    row = score(traced, "a", spec, "a b")
+    means = row["stability_mean"]
+    assert means["log10_relative_flip_radius"] == pytest.approx(-2.0)
+    assert means["log10_delta_tcb"] == pytest.approx(1.5)
+    assert means["p_top1"] == pytest.approx(0.6)
+    assert {"log10_relative_flip_radius", "log10_delta_tcb", "p_top1"} <= set(QUANTITIES) & set(
+        means
+    )
+    assert row["acc"] == 1.0
+    assert row["scores"]["rougeL"] == 1.0

@@ -66,6 +66,12 @@ def test_without_strata_draw_and_limit_count_all_documents():
     assert "tcb_weight" not in chosen.documents.column_names
 
 
+def test_an_empty_stratum_is_listed_and_the_others_still_weigh_alike():
+    chosen = select(documents(), {"type": ["a", "z"], "n": [2, 3]}, 4, None, 0)
+    assert chosen.strata["type=z,n=2"] == (0, 0)
+    assert set(chosen.documents["tcb_weight"]) == {1.0}
+
+
 def test_strata_that_the_data_do_not_have_are_named():
     with pytest.raises(DataError, match="column 'kind'"):
         select(documents(), {"kind": ["x"]}, None, None, 0)
@@ -91,9 +97,19 @@ def test_a_neighbours_spare_sentences_come_first_and_never_its_own():
     found = with_elsewhere(pool.select([0, 3]), pool, 0)
     for row in found:
         texts = [s["text"] for s in row["tcb_elsewhere"]]
-        number = texts[0].removeprefix("spare ")
-        assert texts == [f"spare {number}", f"own {number}"]
-        assert f"r{number}" != row["tcb_id"]
+        numbers = [text.split()[1] for text in texts]
+        assert texts[:2] == [f"spare {numbers[0]}", f"own {numbers[0]}"]
+        assert len(texts) == 8  # four neighbours of two sentences
+        assert row["tcb_id"].removeprefix("r") not in numbers
+
+
+def test_a_long_document_gets_as_many_sentences_from_elsewhere_as_it_shows():
+    many = [{"title": "L", "index": i, "text": f"line {i}"} for i in range(15)]
+    pool = Dataset.from_list(
+        [*records(12), {**records(1)[0], "tcb_id": "long", "tcb_evidence": many}]
+    )
+    [row] = with_elsewhere(pool.select([12]), pool, 0)
+    assert len(row["tcb_elsewhere"]) == 15
 
 
 def test_a_neighbour_is_the_same_whatever_the_limit_or_the_order():

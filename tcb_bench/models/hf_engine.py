@@ -136,10 +136,13 @@ class Engine:
         but plain keys and values per token (a sliding window, a recurrent state).
         """
         places = {tuple(prompt): i for i, prompt in enumerate(dict.fromkeys(map(tuple, prompts)))}
-        if not self.pads or len(places) == len(prompts) or max(map(len, prompts)) < 2:
+        if not self.pads or len(places) == len(prompts) or min(map(len, prompts)) < 2:
             return {}
         from transformers.cache_utils import DynamicCache, DynamicLayer
 
+        config = self.model.config.get_text_config()
+        if {*map(type, DynamicCache(config=config).layers)} - {DynamicLayer}:
+            return {}
         inputs: dict[str, Any] = dict(self.inputs(list(places)))
         if "position_ids" in self.accepts:
             inputs["position_ids"] = (inputs["attention_mask"].cumsum(-1) - 1).clamp(min=0)

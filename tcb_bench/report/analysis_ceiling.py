@@ -13,6 +13,7 @@ from tcb_bench.report.analysis_cells import (
     Settings,
     aligned,
     by_model,
+    holds,
     identity_columns,
     ignores_temperature,
     pooled_intervals,
@@ -69,7 +70,7 @@ def _ceiling(group: Sequence[Grid], settings: Settings) -> dict[str, Any]:
         return {"reason": "contexts missing at the lowest temperature"}
     found = pooled_intervals(changes, **settings.one_sided)
     found[0] = Interval(0.0, 0.0, 0.0, 0.0, found[0].n)
-    fails = next((i for i, c in enumerate(found) if not _holds(c, settings.margin)), None)
+    fails = next((i for i, c in enumerate(found) if not holds(c, settings.margin)), None)
     top = len(found) - 1 if fails is None else fails - 1
     row: dict[str, Any] = {"ceiling": temperatures[top]}
     row |= {"change": found[top].value, "limit": found[top].ci_low}
@@ -83,7 +84,3 @@ def _ceiling(group: Sequence[Grid], settings: Settings) -> dict[str, Any]:
     elif found[fails].ci_low is None:
         row["reason"] = "one question has no interval"
     return row
-
-
-def _holds(change: Interval, margin: float) -> bool:
-    return change.ci_low is not None and change.ci_low > -margin

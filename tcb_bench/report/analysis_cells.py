@@ -191,3 +191,8 @@ def spread_columns(prefix: str, label: str, digits: int = 4) -> list[Column]:
 def number(value: float) -> float | None:
     """A float for a row; None for NaN."""
     return None if np.isnan(value) else float(value)
+
+
+def holds(difference: Interval, margin: float) -> bool:
+    """Whether a difference is not worse than ``-margin`` by the lower limit of its interval."""
+    return difference.ci_low is not None and difference.ci_low > -margin

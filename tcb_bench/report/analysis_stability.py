@@ -26,7 +26,8 @@ from tcb_bench.report.analysis_cells import (
 from tcb_bench.report.grid import Floats, Grid
 from tcb_bench.report.table import Column, Row, Table
 
-QUANTITIES = ("relative_flip_radius", "log10_delta_tcb", "p_top1")
+QUANTITIES = (*("relative_flip_radius", "log10_relative_flip_radius", "log10_delta_tcb", "p_top1"),)
+"""Of the first token the length itself, over the answer the mean of its logarithm."""
 PLACES = {"stability": "first answer token", "stability_mean": "mean over the answer"}
 LEAST = 20  # events, and non-events: fewer say nothing about a ranking
 MOST = 2_000  # resamples; ranks are taken anew in each

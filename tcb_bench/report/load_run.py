@@ -139,6 +139,13 @@ def _task(name: str, results: Mapping[Path, Mapping[str, Any]], notices: list[st
     )
 
 
+def _noted(entry: Mapping[str, Any]) -> list[tuple[str, Mapping[str, int]]]:
+    """What was counted of a condition's texts, each with what it counts."""
+    changes = entry.get("perturbation") or {}
+    found = [("documents", changes.get("flags")), ("sum", changes.get("counts"))]
+    return [(unit, part or {}) for unit, part in [*found, ("answers", entry.get("text_flags"))]]
+
+
 def _cell(name: str, entry: Mapping[str, Any], samples: CellSamples | None) -> Cell:
     return Cell(
         id=name,
@@ -148,9 +155,7 @@ def _cell(name: str, entry: Mapping[str, Any], samples: CellSamples | None) -> C
         metrics=entry["metrics"],
         completed=entry.get("metrics_completed") or {},
         perturbation={
-            name: n
-            for part in (entry.get("perturbation") or {}).values()
-            for name, n in part.items()
+            f"{name} ({unit})": n for unit, part in _noted(entry) for name, n in part.items()
         },
         samples=samples,
     )

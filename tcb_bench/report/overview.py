@@ -79,7 +79,10 @@ def perturbation_table(study: Study) -> Table | None:
     return Table(
         name="perturbations",
         title="What the perturbations did",
-        note="How many documents have a flag, and sums of what was counted, per condition.",
+        note=(
+            "Per condition: documents with a flag, sums over documents of what was counted, and "
+            "answers that BERTScore found empty or cut at its encoder's limit."
+        ),
         columns=[
             *WHO,
             Column("condition", "condition"),

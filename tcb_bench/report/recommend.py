@@ -14,6 +14,7 @@ from tcb_bench.report.analysis_cells import (
     Settings,
     aligned,
     by_model,
+    holds,
     identity_columns,
     ignores_temperature,
     pooled_intervals,
@@ -124,7 +125,7 @@ def _choice(
     if best is None:
         return {"reason": "no score in this context"}
     known = [t for t, level in enumerate(levels) if level is not None]
-    good = [t for t in known if t == best or _holds(differences[t], margin)]
+    good = [t for t in known if t == best or holds(differences[t], margin)]
     top = good[-1]
     row = {
         "recommended": temperatures[top],
@@ -146,7 +147,3 @@ def _best(levels: Sequence[float | None]) -> int | None:
     """Index of the highest level, the first of equals; None where none is known."""
     known = [(-level, t) for t, level in enumerate(levels) if level is not None]
     return min(known)[1] if known else None
-
-
-def _holds(difference: Interval, margin: float) -> bool:
-    return difference.ci_low is not None and difference.ci_low > -margin
