@@ -89,14 +89,15 @@ def _is_salad(words: list[str]) -> bool:
 
 
 def _is_odd(word: str) -> bool:
-    if any(c == "\ufffd" or unicodedata.category(c) in _BROKEN for c in word):
+    if not word.isprintable() and any(unicodedata.category(c) in _BROKEN for c in word):
         return True
     core = word.strip(_EDGES)
     if "/" in core or "www." in core or core.startswith("http"):
         return False  # addresses and alternatives
     glued = _CAMEL.search(core) or _INNER.search(core) or _CODE.search(core)
     too_long = len(core) > _LONGEST and core.isalpha()
-    return bool(glued or too_long or _DIGIT_INSIDE.search(core)) or _scripts(core) > 1
+    is_mixed = not core.isascii() and (_scripts(core) > 1 or "\ufffd" in word)
+    return bool(glued or too_long or is_mixed or _DIGIT_INSIDE.search(core))
 
 
 def _scripts(word: str) -> int:

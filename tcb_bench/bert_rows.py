@@ -141,9 +141,18 @@ class _Cache:
 
     def __init__(self, path: Path, signature: str) -> None:
         self._signature = signature
-        self._db = sqlite3.connect(path, isolation_level=None)
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("CREATE TABLE IF NOT EXISTS scores (key BLOB PRIMARY KEY, value TEXT)")
+        try:
+            self._db = self._opened(path)
+        except sqlite3.DatabaseError:  # damaged: everything in it can be computed again
+            path.replace(path.with_name(f"{path.name}.damaged"))
+            self._db = self._opened(path)
+
+    @staticmethod
+    def _opened(path: Path) -> sqlite3.Connection:
+        database = sqlite3.connect(path, isolation_level=None)
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("CREATE TABLE IF NOT EXISTS scores (key BLOB PRIMARY KEY, value TEXT)")
+        return database
 
     def __enter__(self) -> _Cache:
         return self

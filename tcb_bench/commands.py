@@ -10,6 +10,7 @@ from rich.console import Console
 from tcb_bench import cli
 from tcb_bench.config import TaskOptions
 from tcb_bench.errors import UsageError
+from tcb_bench.parser import build_parser
 from tcb_bench.tables import Progress, data_table, planned_table, result_table, say
 
 if TYPE_CHECKING:
@@ -156,6 +157,11 @@ def recommend(arguments: argparse.Namespace) -> int:
 
 
 def _run_plan(arguments: argparse.Namespace) -> int:
+    given = {k: v for k, v in vars(arguments).items() if k not in ("plan", "dry_run")}
+    usual = vars(build_parser().parse_args(["run"]))
+    for name, value in given.items():
+        if value != usual[name]:
+            raise UsageError(f"--{name} beside --plan: write it into the plan, under run:")
     from tcb_bench.plan import check_files, planned_models, read_plan, run_plan
 
     plan = read_plan(arguments.plan)
@@ -168,6 +174,8 @@ def _run_plan(arguments: argparse.Namespace) -> int:
 
 def _show(outcome: Outcome) -> None:
     console = Console(highlight=False)
+    tasks = outcome.result["tcb_bench"]["tasks"].items()
+    swept = [name for name, task in tasks if len(task["conditions"]) > 1]
     for renderable in result_table(outcome.result):
         console.print(renderable)
     console.print(f"result   {outcome.path}", soft_wrap=True)
@@ -175,6 +183,12 @@ def _show(outcome: Outcome) -> None:
         console.print(f"samples  {path}", soft_wrap=True)
     if len(outcome.sample_paths) > 4:
         console.print(f"samples  {len(outcome.sample_paths) - 4} more files beside them")
+    if swept:
+        console.print(
+            f"{', '.join(swept)}: the table is over all conditions; "
+            f"`tcb-bench report {outcome.path.parent}` shows each",
+            soft_wrap=True,
+        )
     if outcome.n_errors:
         console.print(
             f"{outcome.n_errors} responses are errors (counted, not scored); "

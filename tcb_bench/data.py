@@ -113,7 +113,10 @@ def _existing(folder: Path, value: str | list[str]) -> list[str]:
             raise DataError(
                 f"{path}: no such data file; data_files are relative to the YAML's folder"
             )
-        if path.suffix != ".parquet":
+        if path.suffix == ".jsonl":
+            if not read_jsonl(path):  # names the line that is not JSON
+                raise DataError(f"{path}: the file has no documents")
+        elif path.suffix != ".parquet":
             read_text(path)  # names the byte that is not UTF-8, which the builders do not
     return [str(path) for path in paths]
 

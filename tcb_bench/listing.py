@@ -26,8 +26,8 @@ def listing(what: str, search: str, include: Sequence[Path] = ()) -> Table:
     needle = search.lower()
     kept = [row for row in rows if needle in " ".join(row).lower()]
     table = Table(caption=f"{len(kept)} {what}" + (f" with {search!r}" if search else ""))
-    for column in columns:
-        table.add_column(Text(column), overflow="fold")
+    for place, column in enumerate(columns):
+        table.add_column(Text(column), overflow="fold", no_wrap=place == 0)
     for row in kept:
         table.add_row(*map(Text, row))
     return table

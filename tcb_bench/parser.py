@@ -38,8 +38,9 @@ class Parser(argparse.ArgumentParser):
         """Raises UsageError; an unknown option or command comes with the nearest known one."""
         given = message.split("'")[1:2] if "invalid choice" in message else message.split()
         for word in given:
-            near = difflib.get_close_matches(word.split("=")[0], self._known(), n=1, cutoff=0.6)
-            if near and near[0] != word:
+            name = word.split("=")[0].rstrip(":")
+            near = difflib.get_close_matches(name, self._known(), n=1, cutoff=0.6)
+            if near and near[0] != name:
                 message += f"; did you mean {near[0]}?"
                 break
         raise UsageError(f"{message} (`{self.prog} --help`)")

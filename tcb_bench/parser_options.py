@@ -19,7 +19,8 @@ def add_data(parser: argparse.ArgumentParser) -> None:
         "--limit",
         type=float,
         metavar="N",
-        help="documents per task: a count >= 1 or a share below 1, drawn by seed",
+        help="documents per task (per stratum where it has some): a count >= 1 or a share below 1, "
+        "drawn by seed",
     )
     group.add_argument(
         "--seed", type=int, default=0, help="of draws, shots and sampling (default: 0)"

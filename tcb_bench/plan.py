@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tcb_bench.config import RunConfig
 from tcb_bench.errors import TcbBenchError, UsageError
 from tcb_bench.models.resolve import resolve
 from tcb_bench.planned import Planned, planned
-from tcb_bench.strict_yaml import parse
+from tcb_bench.strict_yaml import parse, wrong
 from tcb_bench.task_section import Section
 
 KEYS = ("tasks", "models", "output_path", "run")
@@ -72,13 +73,37 @@ def read_plan(path: Path) -> Plan:
         raise root.bad("models", "expected a list like [{model: hf/org/name}]")
     output = Path(root.text("output_path") or "runs")
     common = _run_options(root)
+    if not all(isinstance(model, dict) for model in models):
+        raise root.bad("models", "expected a list like [{model: hf/org/name}]")
     entries = tuple(_entry(Section(m, "models", root.at), common) for m in models)
+    for entry in entries:
+        try:
+            run_config(entry, tasks, output)
+        except TcbBenchError as error:
+            raise wrong(root.at("plan.models"), entry.model, str(error)) from None
     folders = [_folder(entry) for entry in entries]
     twice = {e.model for e, own in zip(entries, folders, strict=True) if folders.count(own) > 1}
     if twice:
         expected = f"expected one per run folder; {', '.join(sorted(twice))} would share one"
         raise root.bad("models", expected)
     return Plan(tuple(tasks), output, entries)
+
+
+def _words_of(entry: Entry, tasks: Sequence[str], output: Path) -> list[str]:
+    words = ["run", *entry.arguments, "--tasks", ",".join(tasks)]
+    return [*words, "--output_path", str(output)]
+
+
+def run_config(entry: Entry, tasks: Sequence[str], output: Path) -> RunConfig:
+    """What the ``tcb-bench run`` of an entry would be asked to do.
+
+    Raises:
+        TcbBenchError: an option has a value that a run would refuse.
+    """
+    from tcb_bench import cli
+    from tcb_bench.parser import build_parser
+
+    return cli.run_config(build_parser().parse_args(_words_of(entry, tasks, output)))
 
 
 def _folder(entry: Entry) -> str:
@@ -176,8 +201,7 @@ def _run_one(
     processes: list[subprocess.Popen[str]],
     say: Say,
 ) -> int:
-    words = ["run", *entry.arguments, "--tasks", ",".join(plan.tasks)]
-    words += ["--output_path", str(plan.output_path), *extra]
+    words = [*_words_of(entry, plan.tasks, plan.output_path), *extra]
     say(f"{entry.model}: starts")
     log = plan.output_path / f"{entry.model.replace('/', '__')}.log"
     plan.output_path.mkdir(parents=True, exist_ok=True)
@@ -198,14 +222,10 @@ def _run_one(
 
 def planned_models(plan: Plan) -> dict[str, list[Planned]]:
     """What every model will be asked; nothing is loaded but the documents where they are local."""
-    from tcb_bench import cli
-    from tcb_bench.parser import build_parser
-
     found: dict[str, list[Planned]] = {}
     counted: dict[str, list[Planned]] = {}
     for entry in plan.entries:
-        words = ["run", *entry.arguments, "--tasks", ",".join(plan.tasks)]
-        config = cli.run_config(build_parser().parse_args(words))
+        config = run_config(entry, plan.tasks, plan.output_path)
         key = repr((config.options, config.include_path))
         if key not in counted:
             counted[key] = planned(config.tasks, config.options, config.include_path)

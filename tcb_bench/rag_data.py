@@ -44,18 +44,22 @@ def prepared(documents: Dataset, spec: TcbSpec, name: str) -> tuple[Dataset, dic
     good = [i for i, why in enumerate(reasons) if not why]
     left_out = dict(Counter(why for why in reasons if why))
     if not good:
-        raise DataError(f"{name}: no record can be asked: {left_out}")
+        why = ", ".join(f"{n} because {reason}" for reason, n in left_out.items())
+        raise DataError(f"{name}: no record can be asked: {why}")
     return made.select(good).remove_columns(_LEFT_OUT), left_out
 
 
 def _prepared(row: Mapping[str, Any], spec: TcbSpec) -> dict[str, Any]:
+    question = row[spec.columns["question"]]
+    if not isinstance(question, str) or not question.strip():
+        raise DataError(f"{row.get(ID_COLUMN)}: the question is {question!r}, expected a text")
     try:
         return {**prepare(row, spec.columns), _LEFT_OUT: ""}
     except Unresolved as error:
         return {EVIDENCE: [], POOL: [], "n_facts": 0, _LEFT_OUT: str(error)}
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
         raise DataError(
-            f"{row.get(ID_COLUMN)}: its documents or support are not of a known form ({error}); "
+            f"{row.get(ID_COLUMN)}: its documents or support are not of a known form; "
             "expected [{title, sentences | text}] or {title: [...], sentences: [...]}, "
             "and support [{title, sent_id}]"
         ) from None

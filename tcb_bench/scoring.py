@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -189,3 +189,9 @@ def states(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
     for row in rows:
         counts[row["state"]] += 1
     return counts
+
+
+def mean_of_known(values: Iterable[float | None]) -> float | None:
+    """The mean of what is not None; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None

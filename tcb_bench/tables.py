@@ -161,6 +161,9 @@ def planned_table(models: Mapping[str, Sequence[Planned]]) -> Table:
         table.add_row("all", "", f"{conditions:,}", "", "", f"{total:,}")
     if any(row.is_design for _, row in rows):
         table.caption = "<= by design: a cell of the data may hold fewer documents"
+    if any(row.runs > 1 for _, row in rows):
+        lines = [table.caption, "a local model answers the runs at T = 0 once and says so"]
+        table.caption = "\n".join(str(line) for line in lines if line)
     return table
 
 

@@ -23,7 +23,7 @@ from tcb_bench.data_files import read_jsonl
 from tcb_bench.errors import DataError, UnknownName, UsageError, reason
 from tcb_bench.metrics import METRICS
 from tcb_bench.rag import can_show, with_evidence
-from tcb_bench.scoring import gold_number, score
+from tcb_bench.scoring import gold_number, mean_of_known, score
 from tcb_bench.selection import stable_hash
 from tcb_bench.task_documents import Documents
 from tcb_bench.task_files import TcbSpec, read_strict, tcb_spec
@@ -33,7 +33,6 @@ from tcb_bench.task_yaml import OWN_KEYS
 OWN_POOL = "(chosen here)"  # keeps lm-eval from drawing one shot too many for its own check
 RUN_KEY = "tcb_run"
 """Key of lm-eval's task metadata under which a run hands its ``TaskOptions`` to its tasks."""
-
 
 ACC = [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}]
 
@@ -48,6 +47,7 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
     """
 
     is_tcb_task = True
+    sampler: Any  # lm-eval's; replaced for each prompt that shows examples
 
     def __init__(self, config: dict[str, Any]) -> None:
         """Builds the task from a parsed YAML; ``metadata: {tcb_run: TaskOptions}`` tells the run.
@@ -142,6 +142,8 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         self.fewshot_cfg.split = OWN_POOL
         if wanted > len(self._shots):
             raise UsageError(self._too_few(wanted, len(self._shots)))
+        if "shots" in self.axes and not wanted:
+            raise UsageError(f"{self.base_name}: sweep.shots needs examples; give num_fewshot")
 
     def _too_few(self, wanted: int, pool: int) -> str:
         return f"{self.base_name}: {wanted} shots asked for (num_fewshot), the pool has {pool}"
@@ -230,8 +232,7 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         """``acc`` (mean over repeats; None where there is no answer of the model) and the rows."""
         target, reference = self.target(doc), self.documents.references.texts.get(doc[ID_COLUMN])
         rows = [score(response, target, self.spec, reference) for response in results[0]]
-        known = [row["acc"] for row in rows if row["acc"] is not None]
-        return {"acc": sum(known) / len(known) if known else None, "tcb_rows": rows}
+        return {"acc": mean_of_known(row["acc"] for row in rows), "tcb_rows": rows}
 
     def target(self, doc: dict[str, Any]) -> Any:
         """The gold answer; for choices its index, also where the data gives the letter's text.
@@ -264,7 +265,7 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
 
     def aggregation(self) -> dict[str, Callable[[list[Any]], Any]]:
         """lm-eval's aggregates; rows only pass through (results.py aggregates, with intervals)."""
-        return {"acc": _mean_of_known, "tcb_rows": len}
+        return {"acc": mean_of_known, "tcb_rows": len}
 
     def higher_is_better(self) -> dict[str, bool]:
         """Direction of lm-eval's own metrics."""
@@ -275,11 +276,6 @@ def _is_same(shot: dict[str, Any], doc: dict[str, Any]) -> bool:
     """Whether a shot is the document itself, or equals it in every column that both have."""
     both = (shot.keys() & doc.keys()) - {ID_COLUMN}
     return bool(both) and all(shot[key] == doc[key] for key in both)
-
-
-def _mean_of_known(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
 
 
 def _check_scoring(config: dict[str, Any], name: str) -> None:

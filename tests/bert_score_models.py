@@ -36,7 +36,7 @@ def hotpot_pairs(shared_data, n):
     lines = Path(shared_data / "hotpotqa" / "hotpot.jsonl").read_text(encoding="utf-8").split("\n")
     for record in map(json.loads, rng.sample(lines[:-1], n // 3)):
         sentences = [
-            s for part in record["context"]["sentences"] for s in part if 3 < len(s.split()) < 26
+            s for part in record["context"]["sentences"] for s in part if 3 < len(s.split()) < 18
         ]
         first, second = rng.sample(sentences, 2)
         pairs += [(first, second), (record["question"], first), (record["answer"], second)]

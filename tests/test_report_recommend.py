@@ -10,6 +10,8 @@ from tcb_bench.errors import UnknownName, UsageError
 from tcb_bench.metrics.statistics import mean_intervals
 from tcb_bench.report.recommend import recommend
 
+FEW_SAID = "fewer than 20 questions: no advice"
+
 FALL = {(0.6, None): 0.004, (1.4, None): -0.004, (2.0, None): -0.03}
 
 
@@ -50,7 +52,9 @@ def test_noise_counts_against_a_temperature_by_the_lower_limit():
 def test_a_lower_temperature_that_fails_is_named():
     table = recommend([grid(exact(truth({(0.6, None): -0.05})))])
     assert {row["recommended"] for row in table.rows} == {2.0}
-    assert {row["reason"] for row in table.rows} == {"not shown to hold at T = 0.6"}
+    assert {row["reason"] for row in table.rows} == {
+        f"worse, or not shown not to be, at T = 0.6; {FEW_SAID}"
+    }
 
 
 def test_a_model_that_ignores_temperature_is_told_so():
@@ -78,7 +82,10 @@ def test_missing_conditions_are_said():
     scores[:, 2] = math.nan
     table = recommend([grid(scores)])
     partly, none = row_of(table, context="replace_half"), row_of(table, context="remove_half")
-    assert (partly["recommended"], partly["reason"]) == (1.4, "temperatures without a score: 1")
+    assert (partly["recommended"], partly["reason"]) == (
+        1.4,
+        f"temperatures without a score: 1; {FEW_SAID}",
+    )
     assert (none["recommended"], none["n"], none["reason"]) == (None, 0, "no score in this context")
 
 

@@ -47,7 +47,8 @@ def ceiling_table(grids: Sequence[Grid], settings: Settings) -> Table:
         Column("reason", "remark"),
     ]
     rows = [row for same in by_model(grids) for row in _rows(same, settings)]
-    return Table("ceiling", "Recommended highest temperature", note, columns, rows)
+    title = "Ceiling: how far up from the lowest temperature nothing is lost"
+    return Table("ceiling", title, note, columns, rows)
 
 
 def _rows(grids: Sequence[Grid], settings: Settings) -> Iterator[Row]:

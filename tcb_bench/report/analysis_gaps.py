@@ -64,6 +64,8 @@ def _largest(
     if np.isnan(gaps).all():
         return {"gap": None, "n": 0, "reason": "no pair of scores"}
     q = int(np.nanargmax(gaps))
+    if gaps[q] <= 0:
+        return {"gap": None, "n": int((~np.isnan(gaps)).sum()), "reason": "no question lost"}
     document = grid.questions[q]
     contexts = (grid.contexts[original_index(grid) or 0], context)
     samples = [grid.samples.get((temperature, name, document), {}) for name in contexts]
@@ -85,6 +87,7 @@ def text_near(sample: Mapping[str, Any], metric: str, level: float) -> str | Non
     scored = [
         (abs(score - level), row["repeat"], row["text"])
         for row in sample.get("rows", ())
-        if row.get("text") is not None and (score := row.get("scores", {}).get(metric)) is not None
+        if row.get("text") is not None
+        and isinstance(score := row.get("scores", {}).get(metric), int | float)
     ]
     return min(scored)[2] if scored else None

@@ -195,5 +195,7 @@ def _extent(study: Study) -> str:
         return ""
     swept = [task for run in study.runs for task in run.tasks.values() if has_grid(task)]
     found = sum(len(task.cells) for task in swept)
+    if not study.missing:
+        return f"{found} conditions were run."
     total = found + len(study.missing)
-    return f"{found} of the {total} conditions of the full grid were run."
+    return f"{found} conditions were run, of {total} that at least one model was asked."

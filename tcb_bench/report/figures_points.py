@@ -143,10 +143,12 @@ def _box(axes: Axes, place: int, column: Floats, rng: random.Random) -> None:
 
 
 def _scatter_panel(axes: Axes, of_types: Mapping[str, Losses | None]) -> None:
+    from matplotlib.ticker import LogFormatter
+
     axes.axhline(0, color="#999999", linewidth=0.8)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.xaxis.set_minor_formatter(lambda value, _: "")
+    axes.xaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.5, 0.5)))
     counts = []
     for index, (kind, points) in enumerate(of_types.items()):
         style = look(index, with_line=False)

@@ -101,8 +101,11 @@ def read_run(folder: Path) -> Run:
 def _result(path: Path) -> Mapping[str, Any]:
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
-        is_ours = isinstance(result["tcb_bench"]["tasks"], dict)
-    except (ValueError, KeyError, TypeError):
+        tasks = result["tcb_bench"]["tasks"]
+        cells = [cell for task in tasks.values() for cell in task["conditions"].values()]
+        is_ours = all(isinstance(cell["metrics"], dict) for cell in cells)
+        is_ours = is_ours and all(isinstance(task["signature"], str) for task in tasks.values())
+    except (ValueError, KeyError, TypeError, AttributeError):
         is_ours = False
     if not is_ours:
         raise DataError(f"{path}: not a result of tcb-bench; move it out of the run folder")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tcb_bench.errors import DataError
+from tcb_bench.errors import DataError, reason
 
 HAS_SCORES = frozenset({"scored", "truncated", "empty"})
 """States of a response whose scores count; error, filtered and unscored have none."""
@@ -90,7 +90,12 @@ def read_samples(path: Path, wanted: Container[str]) -> dict[str, CellSamples]:
             raise DataError(f"{path.name}: {document!r} stands twice in {sample['condition']!r}")
         cell.places[document] = (path, offset)
         cell.weights[document] = float(sample.get("weight", 1.0))
-        cell.values[document] = [_values(row) for row in sample["rows"]]
+        try:
+            cell.values[document] = [_values(row) for row in sample["rows"]]
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise DataError(
+                f"{path.name}: {document!r} in {sample['condition']!r} is damaged: {reason(error)}"
+            ) from None
         _count(cell, sample["rows"])
     return cells
 

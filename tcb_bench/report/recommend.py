@@ -24,13 +24,14 @@ from tcb_bench.report.analysis_cells import (
 from tcb_bench.report.grid import Floats, Grid
 from tcb_bench.report.table import Column, Row, Table
 
+FEW = 20  # questions; with fewer, intervals are not to be leant on
 NOTE = (
     "{metric}. For each context: the highest tested temperature whose mean score is not worse than "
     "the model's best by more than {margin:g}. The best is the temperature with the highest mean "
     "in the same context. 'Not worse' means that the lower limit (one-sided {level:.0%}, bootstrap "
     "of whole questions, paired) of the difference to the best is above -{margin:g}. The best is "
-    "itself chosen from the data, which makes the rule careful rather than bold. n counts "
-    "questions; question types weigh alike in 'all'."
+    "itself chosen from the data. The ceiling asks something else: how far up from the lowest "
+    "temperature nothing is lost. n counts questions; question types weigh alike in 'all'."
 )
 
 
@@ -71,7 +72,8 @@ def recommend_table(grids: Sequence[Grid], settings: Settings) -> Table:
         Column("reason", "remark"),
     ]
     rows = [row for same in by_model(grids) for row in _rows(same, settings)]
-    return Table("recommend", "Which temperature to run", note, columns, rows)
+    title = f"{grids[0].task}: which temperature to run" if grids else "Which temperature to run"
+    return Table("recommend", title, note, columns, rows)
 
 
 def _rows(grids: Sequence[Grid], settings: Settings) -> Iterator[Row]:
@@ -137,9 +139,13 @@ def _choice(
         "n": differences[top].n,
     }
     worse = [f"{temperatures[t]:g}" for t in known if t < top and t not in good]
-    remarks = [f"not shown to hold at T = {', '.join(worse)}"] if worse else []
+    remarks = [f"worse, or not shown not to be, at T = {', '.join(worse)}"] if worse else []
+    if top == best == known[-1] and len(known) > 1:
+        remarks.append("the best is the highest temperature tested: test higher ones")
     if len(known) < len(temperatures):
         remarks.append(f"temperatures without a score: {len(temperatures) - len(known)}")
+    if differences[top].n < FEW:
+        remarks.append(f"fewer than {FEW} questions: no advice")
     return {**row, "reason": "; ".join(remarks)} if remarks else row
 
 
