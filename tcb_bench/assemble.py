@@ -212,9 +212,10 @@ def _signature_parts(
 
 
 def _data_mark(data: Mapping[str, Any]) -> str:
-    """Source and revision; where documents were chosen by strata, their hash too."""
+    """Source and revision, or hash; where strata of a pinned set were drawn from, both."""
     mark = f"{data['source']}@{(data['revision'] or data['sha256'])[:12]}"
-    return f"{mark}#{data['sha256'][:8]}" if data.get("strata") else mark
+    is_chosen = data["revision"] and data.get("strata")
+    return f"{mark}#{data['sha256'][:8]}" if is_chosen else mark
 
 
 def _clean_config(task: Any) -> dict[str, Any]:
