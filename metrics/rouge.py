@@ -56,9 +56,7 @@ def rouge(pairs: Sequence[tuple[str, str]], *, stemmer: bool = True) -> list[Rou
     >>> rouge([("The cats sat.", "the cat sat down")])[0].rouge2
     0.8
     """
-    from rouge_score.rouge_scorer import RougeScorer
-
-    scorer = RougeScorer(_TYPES, tokenizer=_Tokenizer(stemmer))
+    scorer = _scorer(stemmer)
     known: dict[tuple[str, str], Rouge] = {}
     for index, pair in enumerate(pairs):
         if len(pair) != 2 or not all(isinstance(text, str) for text in pair):
@@ -69,6 +67,14 @@ def rouge(pairs: Sequence[tuple[str, str]], *, stemmer: bool = True) -> list[Rou
             found = scorer.score(target=pair[1], prediction=pair[0])
             known[pair] = Rouge(*(float(found[name].fmeasure) for name in _TYPES))
     return [known[pair] for pair in pairs]
+
+
+@lru_cache(maxsize=2)
+def _scorer(stemmer: bool) -> Any:
+    """One scorer, so that its texts and stems are kept from call to call."""
+    from rouge_score.rouge_scorer import RougeScorer
+
+    return RougeScorer(_TYPES, tokenizer=_Tokenizer(stemmer))
 
 
 class _Tokenizer:

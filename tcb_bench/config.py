@@ -101,8 +101,14 @@ class RunConfig:
         record = asdict(self)
         record["output_path"] = str(self.output_path)
         record["include_path"] = [str(path.resolve()) for path in self.include_path]
-        if self.options.data not in ("hub", "sample"):  # so that `score` works from anywhere
-            record["options"]["data"] = str(Path(self.options.data).resolve())
+        files = ["references"]  # so that `score` works from anywhere
+        files += ["data"] if self.options.data not in ("hub", "sample") else []
+        encoder = self.options.bert_score_model
+        is_folder = encoder not in ("demo", "none") and Path(encoder).is_dir()
+        files += ["bert_score_model"] if is_folder else []
+        for name in files:
+            given = record["options"][name]
+            record["options"][name] = None if given is None else str(Path(given).resolve())
         record["model_args"] = mask_secrets(self.model_args)
         return record
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tcb_bench.errors import ModelError, reason
@@ -144,7 +145,8 @@ def load(model: str, device: str | None = None) -> Paraphraser:
             "give a hub id or folder of a seq2seq or causal transformers model, or demo"
         ) from error
     loaded.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    return Paraphraser(model, loaded, tokenizer, f"{model} {weights_digest(loaded)}")
+    name = Path(model).name if Path(model).is_dir() else model  # a run says no path of its machine
+    return Paraphraser(model, loaded, tokenizer, f"{name} {weights_digest(loaded)}")
 
 
 def paraphrase(text: str, rng: random.Random, tools: Tools, _argument: None = None) -> Change[str]:
