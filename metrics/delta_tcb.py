@@ -212,6 +212,7 @@ def _quantities(head: Head, top: Top, sums: Sums, log_eps: float) -> dict[str, T
     square_sum = p_top1.square() * (1 + sums.same[:, 1]) + rho.square() * sums.s
     # the shift of mu against w_k, the others' distance from w_k, and their product
     norm2 = square_sum * sums.m.square().sum(1) + sums.b - 2 * rho * (sums.m * sums.q).sum(1)
+    norm2 = norm2.clamp(min=0)  # a sum of squares; rounding may leave -1e-16 of an exact 0
     log_delta = log_eps - (lead - nll) - norm2.log() / 2
     return {
         "delta_tcb": log_delta.exp(),

@@ -62,19 +62,19 @@ def samples_of(output):
     return found
 
 
-def assert_same(a, b, path=""):
+def assert_same(a, b, path="", tolerance=FLOAT):
     """Everything equal; floats to 1e-5 of their size, since batches differ."""
     assert type(a) is type(b), path
     if isinstance(a, dict):
         assert a.keys() == b.keys(), path
         for key in a:
-            assert_same(a[key], b[key], f"{path}/{key}")
+            assert_same(a[key], b[key], f"{path}/{key}", tolerance)
     elif isinstance(a, list):
         assert len(a) == len(b), path
         for i, (x, y) in enumerate(zip(a, b, strict=True)):
-            assert_same(x, y, f"{path}/{i}")
+            assert_same(x, y, f"{path}/{i}", tolerance)
     elif isinstance(a, float):
-        assert a == pytest.approx(b, rel=FLOAT, abs=FLOAT), path
+        assert a == pytest.approx(b, rel=tolerance, abs=tolerance), path
     else:
         assert a == b, path
 

@@ -145,7 +145,8 @@ def load(model: str, device: str | None = None) -> Paraphraser:
             "give a hub id or folder of a seq2seq or causal transformers model, or demo"
         ) from error
     loaded.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    name = Path(model).name if Path(model).is_dir() else model  # a run says no path of its machine
+    folder = Path(model.removeprefix("hf/"))
+    name = folder.name if folder.is_dir() else model  # a run says no path of its machine
     return Paraphraser(model, loaded, tokenizer, f"{name} {weights_digest(loaded)}")
 
 
