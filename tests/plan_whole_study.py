@@ -35,10 +35,7 @@ class Counting(LM):
         self.planned += len({row[-1] for row in rows})
         return [Failure("not asked")] * len(requests)
 
-    def loglikelihood(self, requests):
-        raise NotImplementedError
-
-    loglikelihood_rolling = generate_until = loglikelihood
+    loglikelihood = loglikelihood_rolling = generate_until = generate_traced
 
 
 def records(rng):
