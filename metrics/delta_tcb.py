@@ -53,10 +53,11 @@ class TokenStability:
         relative_delta: delta_tcb / h_norm; inf where h = 0.
         relative_flip_radius: flip_radius / h_norm; inf where h = 0.
         top1_token: int64, k.
-        choice_margin: best choice's logit less the next one's, >= 0; it and the next three are None
-            if there are no choices.
-        choice_flip_radius: exact L2 distance from h to the nearest state with another best choice.
-        choice_logits: (N, C) z of the choices, in the order given.
+        choice_margin: best choice's logit less the next one's, >= 0, inf where there is no other;
+            it and the next three are None if there are no choices.
+        choice_flip_radius: exact L2 distance from h to the nearest state with another best choice;
+            inf where there is none.
+        choice_logprobs: (N, C) log o of the choices, in nats, in the order given.
         choice_mass: probability of the distinct choices together.
     """
 
@@ -75,7 +76,7 @@ class TokenStability:
     top1_token: Tensor
     choice_margin: Tensor | None = None
     choice_flip_radius: Tensor | None = None
-    choice_logits: Tensor | None = None
+    choice_logprobs: Tensor | None = None
     choice_mass: Tensor | None = None
 
     def row(self, i: int) -> dict[str, float | int | None]:
@@ -87,7 +88,7 @@ class TokenStability:
         return {name: None if v is None else v[i].item() for name, v in values.items()}
 
 
-QUANTITIES = tuple(f.name for f in fields(TokenStability) if f.name != "choice_logits")
+QUANTITIES = tuple(f.name for f in fields(TokenStability) if f.name != "choice_logprobs")
 
 
 @torch.no_grad()
@@ -122,7 +123,7 @@ def token_stability(  # noqa: PLR0913 - the head's own settings are five of them
         scale: factor on W h + bias before the cap, > 0.
         n_vocab: rows of ``weight`` that are tokens; None = all. The others are padding.
         tokens: (N,) ids whose nll is wanted; None = the top-1.
-        choices: ids of a closed set of answers, at least two distinct ones: (C,), or (N, C).
+        choices: ids of a closed set of answers, at least one: (C,), or (N, C).
         eps: allowed change of o in the L2 norm; dimensionless, > 0.
         workspace_mib: bound on temporaries, although one row of logits (V,) is always held.
 
@@ -238,7 +239,7 @@ def _choice_quantities(
     return {
         "choice_margin": (z.gather(1, best) - z).masked_fill(itself, torch.inf).amin(1),
         "choice_flip_radius": distance_ratio(x.gather(1, best) - x, gap).amin(1) / head.scale,
-        "choice_logits": z,
+        "choice_logprobs": z - log_norm[:, None],
         "choice_mass": torch.exp(z - log_norm[:, None]).masked_fill(repeated, 0).sum(1),
     }
 
@@ -250,10 +251,8 @@ def _choice_ids(choices: Tensor, n: int, head: Head) -> Tensor:
         )
     ids = head.checked_ids("choices", choices, tuple(choices.shape))
     ids = ids.expand(n, ids.shape[-1])
-    if ids.shape[1] == 0 or not (ids != ids[:, :1]).any(1).all():
-        raise ValueError(
-            f"choices must hold at least 2 distinct ids for every row; got {choices.tolist()}"
-        )
+    if ids.shape[1] == 0:
+        raise ValueError("choices must hold at least one id for every row; got none")
     return ids
 
 

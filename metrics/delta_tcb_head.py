@@ -7,6 +7,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+COPY_ELEMENTS = 2**24  # of a head in half precision that are float32 copies at one time
+
 
 @dataclass(frozen=True, eq=False)
 class Head:
@@ -80,6 +82,34 @@ class Head:
         if self.softcap is None:
             return torch.ones_like(x)
         return torch.cosh(x / self.softcap).pow_(-2)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(N, V) logits of (N, d) hidden states in the compute dtype, without padded rows."""
+        states = hidden.to(self.weight.device, self.compute_dtype)
+        step = max(1, COPY_ELEMENTS // states.shape[1])
+        parts = [states @ self.rows(*span).T for span in spans(self.size, step)]
+        x = torch.cat(parts, 1)
+        if self.bias is not None:
+            x += self.bias.detach()[: self.size].to(x)
+        return self.logit(self.scale * x)
+
+    def misfit(self, hidden: Tensor, logits: Tensor) -> tuple[float, float]:
+        """How far these states are from making a model's own ``logits``.
+
+        Args:
+            hidden: (N, d) states that the head received.
+            logits: (N, V or more) what the model made of them; padded rows may follow.
+
+        Returns:
+            the largest difference of a logit, and the largest that rounding explains: a share of
+            the largest logit, 1e-3 in float32, and in half precision four roundings (head, soft-cap
+            and its two factors) of eps / 2 each. NaN where logits are not finite.
+        """
+        truth = logits[:, : self.size].to(self.weight.device, self.compute_dtype)
+        difference = (self.logits(hidden) - truth).abs().max()
+        dtypes = (self.weight.dtype, hidden.dtype, logits.dtype)
+        share = max(1e-3, 2 * max(torch.finfo(dtype).eps for dtype in dtypes))
+        return float(difference), share * float(truth.abs().max())
 
     def _spans(self) -> Iterator[tuple[int, int]]:
         return spans(self.size, max(1, 2**19 // self.weight.shape[1]))  # 2 MiB of float32

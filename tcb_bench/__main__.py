@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from typing import Any
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -11,6 +13,7 @@ def main(argv: list[str] | None = None) -> int:
     from tcb_bench import cli
     from tcb_bench.errors import TcbBenchError
 
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         return cli.run_command(sys.argv[1:] if argv is None else argv)
     except TcbBenchError as error:
@@ -22,6 +25,11 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:  # `tcb-bench ls tasks | head` closed its end
         sys.stderr.close()
         return 0
+
+
+def _terminated(*_: Any) -> None:
+    """SIGTERM as Ctrl-C: what is finished is saved, and no process of ours stays behind."""
+    raise KeyboardInterrupt("terminated")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from typing import Any
 from tcb_bench.config import TaskOptions
 from tcb_bench.errors import ModelError, UsageError, reason
 from tcb_bench.perturb.distance import cosine, distance
+from tcb_bench.responses import answer_text
 
 CACHE_FILE = "scores.sqlite"
 CHUNK = 512  # pairs that a kill can lose
@@ -40,14 +41,16 @@ class TextScorer:
     def add(self, samples: Sequence[Sample], folder: Path) -> None:
         """Puts ``bertscore_...`` into the scores of every row that has a text and a reference.
 
+        Of a text its answer part is compared.
+
         Scores are kept in ``scores.sqlite`` of the run folder under (encoder, text, reference), so
         that a resumed run or ``score`` computes only new ones; the file may be deleted at any time.
         """
         rows = [
-            (row, (row["text"], sample["reference"]))
+            (row, (text, sample["reference"]))
             for sample in samples
             for row in sample["rows"]
-            if row.get("text") is not None and sample.get("reference") is not None
+            if (text := answer_text(row)) is not None and sample.get("reference") is not None
         ]
         if self.encoder is None or not rows:
             return

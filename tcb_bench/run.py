@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,15 @@ from tcb_bench.config import RunConfig, TaskOptions
 from tcb_bench.durable import DurableLM, ReplayLM, Report
 from tcb_bench.errors import DataError, ModelError, StoreError, UsageError
 from tcb_bench.load_tasks import Loaded, load_tasks, quiet
-from tcb_bench.models.resolve import load, resolve
+from tcb_bench.models.resolve import ModelSpec, resolve, running
 from tcb_bench.results import stamp, write_json, write_jsonl
 from tcb_bench.store import Store, check_writable
 
 STOCK_RESAMPLES = 1000
 """lm-eval's bootstrap for its own tasks, where a metric has no closed-form standard error."""
+
+ENGINE_LOG = "vllm.log"
+"""File of a run folder with what an engine's own processes print."""
 
 Say = Callable[[str], None]
 """Called with one line about what happens now."""
@@ -62,41 +66,48 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
     )
     folder = config.output_path / spec.folder
     check_writable(folder)
-    if not config.fresh:
-        Store(folder).close()  # locked or damaged: said now, not after the model is loaded
-    with quiet():
-        loaded = load_tasks(config.tasks, config.options, config.include_path)
-    _say_missing(loaded, say)
-    _check_compares(config.options, loaded)
-    scorer = make_scorer(config.options, say, report) if _compares(loaded) else TextScorer()
-    say(f"loading {spec.label}")
-    lm = load(spec)
+    with ExitStack() as held:  # locked or damaged: said now, and nobody else begins meanwhile
+        store = None if config.fresh else held.enter_context(Store(folder))
+        with quiet():
+            loaded = load_tasks(config.tasks, config.options, config.include_path)
+        _say_missing(loaded, say)
+        _check_compares(config.options, loaded)
+        scorer = make_scorer(config.options, say, report) if _compares(loaded) else TextScorer()
+        say(f"loading {spec.label}")
+        with running(spec, folder / ENGINE_LOG) as lm:
+            settings = _settings(config, spec, lm, loaded)
+            if store is None:  # an old one is moved by a run that can start
+                store = held.enter_context(Store(folder, fresh=True))
+            _claim(store, lm.identity)
+            manifest = store.begin(settings)
+            durable = DurableLM(lm, store, manifest, config.options.seed, report)
+            with quiet():  # the model's module is loaded by now
+                evaluated = _evaluate(durable, loaded, config)
+            say(f"asked {durable.asked}, found in the store {durable.reused}")
+            store.finish(manifest, settings)
+        return _write(store, manifest, loaded, evaluated, scorer)  # the model's memory is free
+
+
+def _settings(config: RunConfig, spec: ModelSpec, lm: Any, loaded: Loaded) -> dict[str, Any]:
+    """What a run was asked and found before its first request; kept in its manifest."""
     template = getattr(lm.tokenizer, "chat_template", None) if config.apply_chat_template else None
     if config.apply_chat_template and not template:
         raise ModelError(f"{spec.label}: has no chat template; leave --apply_chat_template out")
-    with Store(folder, fresh=config.fresh) as store:  # an old one is moved by a run that can start
-        _claim(store, lm.identity)
-        settings = {
-            **config.settings(),
-            "label": spec.label,
-            "chat_template": template if template is None else str(template),
-            "model_info": {
-                **lm.info,
-                "temperature_effective": lm.temperature_effective,
-                "sampling": lm.model_sampling,
-            },
-            "data_sha256": data_digests(loaded),
-        }
-        _set_model_sampling(loaded, settings["model_info"])
-        settings["request_sha256"] = request_digests(loaded)
-        settings["resources"] = loaded.resources()
-        manifest = store.begin(settings)
-        durable = DurableLM(lm, store, manifest, config.options.seed, report)
-        with quiet():  # the model's module is loaded by now
-            evaluated = _evaluate(durable, loaded, config)
-        say(f"asked {durable.asked}, found in the store {durable.reused}")
-        store.finish(manifest, settings)
-        return _write(store, manifest, loaded, evaluated, scorer)
+    settings = {
+        **config.settings(),
+        "label": spec.label,
+        "chat_template": template if template is None else str(template),
+        "model_info": {
+            **lm.info,
+            "temperature_effective": lm.temperature_effective,
+            "sampling": lm.model_sampling,
+        },
+        "data_sha256": data_digests(loaded),
+    }
+    _set_model_sampling(loaded, settings["model_info"])
+    settings["request_sha256"] = request_digests(loaded)
+    settings["resources"] = loaded.resources()
+    return settings
 
 
 def score(

@@ -9,6 +9,7 @@ from typing import Any
 from tcb_bench.data import ID_COLUMN
 from tcb_bench.metrics.robustness import conflict_case
 from tcb_bench.rag import ELSEWHERE, EVIDENCE, POOL
+from tcb_bench.responses import Generation, Response
 from tcb_bench.results import digest
 from tcb_bench.store import Manifest, Store
 from tcb_bench.task_select import STRATUM, WEIGHT
@@ -43,8 +44,7 @@ def _sample(
         zip(example["tcb_rows"], example["resps"][0], strict=True)
     ):
         key = keys.get((name, document, 0, repeat))  # None: killed before it was planned
-        text = getattr(response, "text", None)
-        extra = {"text": text} if text is not None else {}
+        extra = _text_of(response)
         tokens = {"prompt_tokens": getattr(response, "prompt_tokens", None)}
         rows.append(
             {
@@ -68,6 +68,14 @@ def _sample(
         **_beside(task, {**doc, ID_COLUMN: document}),
         "rows": rows,
     }
+
+
+def _text_of(response: Response) -> dict[str, Any]:
+    """The whole text of a generation, and how much of it is reasoning where some is."""
+    if not isinstance(response, Generation):
+        return {}
+    start = response.answer_start
+    return {"text": response.text} | ({"reasoning_chars": start} if start else {})
 
 
 def _beside(task: Any, doc: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tcb_bench.errors import DataError
 from tcb_bench.metrics.answers import choice_letter, final_number, gsm8k_gold, same_number
 from tcb_bench.metrics.qa import contains_answer
-from tcb_bench.models.positions import critical_token, rule_version
+from tcb_bench.models.positions import critical_token, first_answer_token, rule_version
 from tcb_bench.responses import Failure, Generation, NextToken, Response, Row
 from tcb_bench.text_scores import text_scores
 
@@ -38,7 +38,8 @@ def score(
         ``state`` (scored, truncated, empty, filtered, error, unscored), ``acc`` (1.0, 0.0, None),
         ``answer``, ``reason`` (why something is null, else None), ``stability``: quantity -> value
         with None where it cannot be given, and for a task with references ``scores``: metric ->
-        value. Nothing that failed on our side becomes a 0.
+        value. Of a text only the part behind its reasoning counts. Nothing that failed on our side
+        becomes a 0.
     """
     if isinstance(response, NextToken):
         return _score_choice(response, target, spec)
@@ -74,10 +75,10 @@ def _score_choice(response: NextToken, target: Any, spec: TcbSpec) -> dict[str, 
 def _score_text(
     response: Generation, target: Any, spec: TcbSpec, reference: str | None
 ) -> dict[str, Any]:
-    is_empty = not response.text.strip()
+    is_empty = not response.answer.strip()
     cut = response.finish_reason == "length"
     state = "truncated" if cut else "empty" if is_empty else "scored"
-    answer, acc = _judge(response.text, target, spec)
+    answer, acc = _judge(response.answer, target, spec)
     values, reason = _critical_stability(response, spec)
     row = {
         "state": state,
@@ -89,7 +90,7 @@ def _score_text(
         "completion_tokens": len(response.tokens),
     }
     if reference is not None:
-        row["scores"] = text_scores(response.text, str(target), reference)
+        row["scores"] = text_scores(response.answer, str(target), reference)
     if spec.answer == "short_answer" and response.rule == "all":
         row["stability_mean"] = _over_answer(response, spec.epsilon)
     return row
@@ -125,7 +126,8 @@ def _critical_stability(
     """Quantities at the critical token by today's rule, or why there are none."""
     if spec.position is None:
         return {}, None
-    token = critical_token(spec.position, response.text, response.offsets)
+    start = response.answer_start
+    token = critical_token(spec.position, response.text, response.offsets, start=start)
     if token is None:
         return {}, NOT_FOUND if spec.position == "final_number" else f"no {spec.position} token"
     if token not in response.positions:
@@ -163,8 +165,10 @@ def _finite(row: Row, epsilon: float) -> tuple[dict[str, float | None], str | No
 def _over_answer(response: Generation, epsilon: float) -> dict[str, float]:
     """Means over all tokens of an answer: of log10 for lengths, plain for the rest."""
     found = {}
+    first = first_answer_token(response.offsets, response.answer_start)
     for name in ("log10_delta_tcb", "flip_radius", "relative_flip_radius", "p_top1", "nll"):
-        values = [v for v in response.stability.get(name, ()) if math.isfinite(v)]
+        column = response.stability.get(name, [])[first:]
+        values = [value for value in column if math.isfinite(value)]
         if name.endswith("flip_radius"):
             values = [math.log10(v) for v in values if v > 0]
         key = f"log10_{name}" if name.endswith("flip_radius") else name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -48,12 +49,13 @@ def say(line: str) -> None:
 
 
 class Progress:
-    """The run's one bar: answered of all, rate and remaining time; silent when stderr is piped."""
+    """The run's one bar: answered of all, rates, remaining time; silent when stderr is piped."""
 
     def __init__(self) -> None:
         """Nothing is drawn before the first report."""
         self.done = self.total = 0
         self._task: Any = None
+        self._begun = (0.0, 0)  # clock and tokens when the present bar began
         self._bar = RichProgress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -64,14 +66,22 @@ class Progress:
             disable=not sys.stderr.isatty(),
         )
 
-    def report(self, done: int, total: int) -> None:
-        """Shows that ``done`` of ``total`` responses of the present kind are in the store."""
+    def report(self, done: int, total: int, tokens: int = 0) -> None:
+        """Shows that ``done`` of ``total`` responses of the present kind are in the store.
+
+        ``tokens`` is how many were generated since the first report.
+        """
         self.done, self.total = done, total
         if self._task is None or self._bar.tasks[self._task].total != total:
             self._bar.start()
             self._task = self._bar.add_task("responses", total=total, completed=done, rate="")
+            self._begun = (time.monotonic(), tokens)
         speed = self._bar.tasks[self._task].speed
-        self._bar.update(self._task, completed=done, rate=f"{speed:.1f}/s" if speed else "")
+        rate = f"{speed:.1f}/s" if speed else ""
+        seconds, new = time.monotonic() - self._begun[0], tokens - self._begun[1]
+        if new and seconds > 1:
+            rate += f" {new / seconds:,.0f} tokens/s"
+        self._bar.update(self._task, completed=done, rate=rate)
 
     def stop(self) -> None:
         """Leaves the bar as it stands."""

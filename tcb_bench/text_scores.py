@@ -34,7 +34,7 @@ def text_scores(text: str, answer: str, reference: str) -> dict[str, float]:
     """The scores of an answer; equal answers (greedy repeats) are scored once.
 
     Args:
-        text: what the model wrote; an empty text scores 0 everywhere.
+        text: the answer part of what the model wrote; an empty text scores 0 everywhere.
         answer: the short gold answer, for em, f1 and yes_no.
         reference: the text that ROUGE compares with.
 

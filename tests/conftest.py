@@ -70,3 +70,58 @@ def smollm2_folder(smollm2, tmp_path_factory):
     copy.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def engine_of(tmp_path_factory):
+    """Context manager: a started vLLM engine for model_args, its log in a file."""
+    from tcb_bench.models.resolve import resolve, running
+
+    def start(model_args="", model="vllm/demo"):
+        log = tmp_path_factory.mktemp("engine") / "vllm.log"
+        return running(resolve(model, model_args), log)
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def vllm_demo(engine_of):
+    """The demo model in a vLLM engine in float32."""
+    with engine_of() as lm:
+        yield lm
+
+
+@pytest.fixture(scope="session")
+def hf_float32():
+    """The demo model's checkpoint as vLLM reads it, loaded by transformers in float32."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from tcb_bench.models.vllm_demo import demo_folder
+
+    torch.set_num_threads(1)
+    return AutoModelForCausalLM.from_pretrained(demo_folder(), dtype="float32").eval()
+
+
+@pytest.fixture(scope="session")
+def gemma_like(tmp_path_factory):
+    """(folder, model): random, of Gemma 2's kind, soft-cap 5; 300 rows for 263 tokens."""
+    from toy_models import byte_tokenizer, toy
+
+    folder = tmp_path_factory.mktemp("gemma")
+    sizes = {"hidden_size": 64, "head_dim": 32, "intermediate_size": 96}
+    model = toy("Gemma2", spread=0.5, final_logit_softcapping=5.0, **sizes)
+    model.save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    return folder, model
+
+
+@pytest.fixture(scope="session")
+def vllm_server(tmp_path_factory):
+    """Address of a ``vllm serve`` of the demo model on loopback, named ``demo``; ended by its pid."""
+    from vllm_serve import serve
+
+    from tcb_bench.models.vllm_demo import demo_folder
+
+    with serve(demo_folder(), tmp_path_factory.mktemp("serve") / "vllm.log") as address:
+        yield address

@@ -35,6 +35,11 @@ class Written:
     settings: str = "limit:all"
     is_partial: bool = False
     has_stability: bool = False
+    dtype: str | None = None
+    backend: str | None = None
+    data: str = "abc"  # digest of the documents
+    facts: dict = field(default_factory=dict)  # more of what the model says of itself
+    tcb: dict = field(default_factory=dict)  # the task's own mapping in its YAML
 
 
 def noisy(model_seed, *, fall=0.05, start=1.0, noise=0.004):
@@ -130,15 +135,20 @@ def write_run(folder: Path, run: Written, stamp: str = STAMP) -> Path:
 
 
 def result_of(run, cells):
-    signature = f"task:{run.task}|v:1|model:{run.model}|data:sample@abc|{run.settings}|seed:0"
+    precision = {"backend": run.backend, "dtype": run.dtype}
+    parts = [f"{name}:{value}" for name, value in precision.items() if value]
+    parts += [f"data:sample@{run.data}", run.settings, "seed:0"]
+    signature = "|".join([f"task:{run.task}|v:1|model:{run.model}", *parts])
     entry = {
         "signature": signature,
-        "data": {"id": "toy/data", "split": "train", "source": "sample", "sha256": "abc"},
+        "data": {"id": "toy/data", "split": "train", "source": "sample", "sha256": run.data},
         "counts": {},
         "usage": {"prompt_tokens": 1, "completion_tokens": 1},
         "conditions": cells,
     }
     config = {"task": run.task, "sweep": {"context": list(run.contexts)}, "repeats": run.repeats}
+    config |= {"tcb": run.tcb} if run.tcb else {}
+    about = {"model": run.model, "backend": "hf", "n_parameters": 135, "revision": None}
     return {
         "results": {run.task: {"alias": run.task}},
         "group_subtasks": {},
@@ -149,7 +159,7 @@ def result_of(run, cells):
         "tcb_bench": {
             "schema_version": 1,
             "environment": {"python": "3.11", "numpy": "2.0"},
-            "model": {"model": run.model, "backend": "hf", "n_parameters": 135, "revision": None},
+            "model": about | run.facts,
             "seeds": {"run": 0},
             "wall_time_s": 12.5,
             "is_partial": run.is_partial,

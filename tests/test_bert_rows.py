@@ -42,6 +42,15 @@ def test_every_row_with_text_and_reference_has_the_scores_of_its_pair(scorer, tm
     assert found[3]["rows"][0]["scores"] == {"f1": 0.0}
 
 
+def test_the_reasoning_of_a_row_is_not_compared(scorer, tmp_path):
+    thought = {"repeat": 0, "text": "So Oslo?</t>In Brenvik.", "reasoning_chars": 12, "scores": {}}
+    found = [{"reference": "The yard stood in Brenvik.", "rows": [thought]}]
+    scorer.add(found, tmp_path)
+    [direct] = scorer.encoder.score([("In Brenvik.", found[0]["reference"])])
+    assert thought["scores"]["bertscore_f1"] == pytest.approx(direct.f1, abs=1e-6)
+    assert thought["text"] == "So Oslo?</t>In Brenvik."
+
+
 def test_what_was_scored_is_not_scored_again_and_only_new_texts_are(scorer, tmp_path, monkeypatch):
     scorer.add(samples(), tmp_path)
     asked = []

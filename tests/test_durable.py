@@ -184,7 +184,7 @@ def test_progress_counts_what_the_store_had(tmp_path):
     seen = []
     with Store(tmp_path) as store:
         durable(store, Engine()).generate_traced(asks(["a", "b"]))
-        DurableLM(Engine(), store, store.begin({}), 0, lambda *r: seen.append(r)).generate_traced(
-            asks(["a", "b", "c"])
-        )
+        DurableLM(
+            Engine(), store, store.begin({}), 0, lambda *r, tokens=0: seen.append(r)
+        ).generate_traced(asks(["a", "b", "c"]))
     assert seen == [(2, 3), (3, 3)]

@@ -101,8 +101,15 @@ def test_choices_agree_with_all_pairs_also_where_the_top_token_is_none_of_them(o
     torch.testing.assert_close(ours.choice_margin, margin)
     torch.testing.assert_close(ours.choice_flip_radius, radius)
     torch.testing.assert_close(ours.choice_mass, mass)
-    torch.testing.assert_close(ours.choice_logits, z.gather(1, ids))
+    torch.testing.assert_close(ours.choice_logprobs, z.log_softmax(1).gather(1, ids))
     assert (ours.top1_token[:, None] != ids).all(1).any()
+
+
+def test_the_only_choice_has_no_rival():
+    hidden, weight = torch.randn(3, 5), torch.randn(9, 5)
+    ours = token_stability(hidden, weight, choices=torch.tensor([4]))
+    assert ours.choice_margin.isinf().all() and ours.choice_flip_radius.isinf().all()
+    torch.testing.assert_close(ours.choice_mass, (hidden @ weight.T).softmax(1)[:, 4])
 
 
 # ---- use
@@ -169,9 +176,7 @@ REFUSED = {
     "float ids": ((H, W), {"tokens": torch.ones(2)}, "tokens must be integer ids"),
     "choices": ((H, W), {"choices": torch.zeros(3, 2).long()}, r"\(C,\) or \(2, C\).*got \(3, 2\)"),
     "choice": ((H, W), {"choices": torch.tensor([0, 9])}, "choices must be ids from 0 to 3; got 9"),
-    "one choice": ((H, W), {"choices": torch.tensor([1, 1])}, "at least 2 distinct ids"),
-    "one in a row": ((H, W), {"choices": torch.tensor([[0, 1], [2, 2]])}, "at least 2 distinct"),
-    "no choices": ((H, W), {"choices": torch.tensor([], dtype=int)}, "at least 2 distinct ids"),
+    "no choices": ((H, W), {"choices": torch.tensor([], dtype=int)}, "at least one id"),
     "twice": ((H, Head(W)), {"softcap": 1.0}, "weight is a Head: give bias, softcap"),
 }
 

@@ -1,5 +1,6 @@
 """Names of models, model_args, folder names, and loading failures (cases 13, 43, 44, 49)."""
 
+import importlib.util
 import subprocess
 import sys
 
@@ -175,3 +176,17 @@ def test_naming_a_model_imports_neither_torch_nor_lm_eval(demo_gguf):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed here")
+def test_vllm_that_is_not_installed_is_said_with_the_command():
+    with pytest.raises(ModelError, match=r"pip install 'tcb-bench\[vllm\]'") as error:
+        load(resolve("vllm/org/model"))
+    assert str(error.value).startswith("vllm/org/model: vLLM is not installed here")
+
+
+def test_vllm_takes_the_demo_in_float32_unless_told_otherwise():
+    assert resolve("vllm/demo").kwargs["dtype"] == "float32"
+    assert resolve("vllm/demo", dtype="bfloat16").kwargs["dtype"] == "bfloat16"
+    assert resolve("vllm", "pretrained=demo").label == "vllm/demo"
+    assert "dtype" not in resolve("vllm/org/model").kwargs

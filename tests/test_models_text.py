@@ -1,6 +1,7 @@
 """Text, offsets and stop strings of tokens that come one by one (case 34)."""
 
 import pytest
+from lm_eval.models.utils import postprocess_generated_text
 from toy_models import byte_tokenizer, llama_tokenizer
 
 from tcb_bench.models.text import RowText, StopRule, TextBuilder
@@ -173,3 +174,93 @@ def test_stop_strings_count_only_behind_the_reasoning_part(end):
     row_ = row(tokenizer, "\n\n", think_end=end or 2)
     push_all(row_, ids)
     assert row_.result()[0] == f"a\n\nb{end or ''}c"
+
+
+def answer(row):
+    return row.result()[0][row.answer_start :]
+
+
+REASONED = [  # text, stop strings; think_end is </t>; every one ends its reasoning
+    ("a\n\nb</t>c\n\nd", ["\n\n"]),
+    ("a 3</t>\n\n The answer\n\nis 18", ["\n\n"]),
+    ("</t>18", ["a"]),
+    ("a</t>", ["a"]),
+    ("a</t> \n", ["\n"]),
+    ("a</t>b</t>\n\nc\n\nd", ["\n\n"]),
+    ("a</t></t>\u00a0c", []),
+    ("a</t>b</t", ["</t"]),
+    ("STOP</t>ST</t>OP</t>dSTOPe", ["STOP", "e"]),
+    ("a</t>\n\nQuestion: b", ["\n\nQuestion:"]),
+    ("emoji 😀</t>😀\u200b é STOP", ["STOP"]),
+]
+
+
+@pytest.mark.parametrize(("text", "until"), REASONED)
+def test_the_answer_is_what_lm_eval_makes_of_the_whole_text(text, until):
+    tokenizer = byte_tokenizer()
+    row_ = row(tokenizer, *until, think_end="</t>")
+    push_all(row_, bare(tokenizer, text))
+    assert answer(row_) == postprocess_generated_text(text, until, "</t>")
+
+
+@pytest.mark.parametrize(("text", "until"), REASONED)
+def test_a_token_that_does_not_show_ends_the_reasoning_alike(text, until):
+    """Oracle: lm-eval's HFLM decodes and strips what follows the last such token."""
+    tokenizer = byte_tokenizer()
+    parts = [bare(tokenizer, part) for part in text.split("</t>")]
+    ids = [token for part in parts for token in (*part, 2)][:-1]  # 2 is <|end|>, without text
+    row_ = row(tokenizer, *until, think_end=2)
+    push_all(row_, ids)
+    behind = tokenizer.decode(parts[-1]).lstrip()
+    assert answer(row_) == postprocess_generated_text(behind, until, None)
+
+
+def test_a_token_that_shows_is_part_of_the_reasoning_that_it_ends():
+    tokenizer = byte_tokenizer()
+    row_ = row(tokenizer, think_end=bare(tokenizer, ".")[0])
+    push_all(row_, bare(tokenizer, "a. b. c"))
+    assert (row_.result()[0], row_.answer_start) == ("a. b. c", len("a. b. "))
+
+
+def test_ends_do_not_overlap_as_in_a_split():
+    tokenizer = byte_tokenizer()
+    row_ = row(tokenizer, think_end="aa")
+    push_all(row_, bare(tokenizer, "xaaab"))
+    assert answer(row_) == postprocess_generated_text("xaaab", None, "aa") == "ab"
+
+
+def test_a_stop_string_behind_the_first_end_counts_though_another_end_would_follow():
+    tokenizer = byte_tokenizer()
+    row_ = row(tokenizer, "STOP", think_end="</t>")
+    push_all(row_, bare(tokenizer, "a STOP</t>b STOP c</t>d"))
+    assert row_.result()[0] == "a STOP</t>b "
+    assert answer(row_) == "b "
+
+
+@pytest.mark.parametrize("end", ["</t>", 2])
+def test_reasoning_that_never_ends_is_all_answer_and_has_no_stop_string(end):
+    tokenizer = byte_tokenizer()
+    row_ = row(tokenizer, "STOP", think_end=end)
+    push_all(row_, bare(tokenizer, " a STOP b</t"))
+    assert (row_.is_done, row_.answer_start, answer(row_)) == (False, 0, " a STOP b</t")
+
+
+def test_a_hidden_end_just_before_a_stop_string_leaves_an_empty_answer():
+    tokenizer = byte_tokenizer()
+    row_ = row(tokenizer, "STOP", think_end=2)
+    push_all(row_, [*bare(tokenizer, "ab"), 2, *bare(tokenizer, "STOP")])
+    assert (row_.result()[0], row_.answer_start) == ("ab", 2)
+
+
+def test_an_end_of_reasoning_that_also_ends_the_row_leaves_an_empty_answer():
+    tokenizer = byte_tokenizer()
+    row_ = RowText(TextBuilder(tokenizer), StopRule(frozenset({2}), (), 2))
+    push_all(row_, [*bare(tokenizer, "ab"), 2])
+    assert (row_.result()[0], row_.answer_start, row_.is_done) == ("ab", 2, True)
+
+
+def test_without_an_end_of_reasoning_all_is_answer():
+    tokenizer = byte_tokenizer()
+    row_ = row(tokenizer, "c")
+    push_all(row_, bare(tokenizer, " a</t> bc"))
+    assert (row_.answer_start, answer(row_)) == (0, " a</t> b")

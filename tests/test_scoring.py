@@ -4,7 +4,14 @@ import math
 
 import pytest
 
-from tcb_bench.responses import Failure, Generation, NextToken
+from tcb_bench.responses import (
+    Failure,
+    Generation,
+    NextToken,
+    answer_text,
+    from_record,
+    to_record,
+)
 from tcb_bench.scoring import score, states
 from tcb_bench.task_files import tcb_spec
 
@@ -37,7 +44,12 @@ def generation(text, **more):
         positions=list(positions),
         stability={"v_eff": [10.0 + i for i in positions]},
         rule=more.pop("rule", "all"),
+        **more,
     )
+
+
+def reasoned(text, end="</t>", **more):
+    return generation(text, answer_start=text.index(end) + len(end), **more)
 
 
 @pytest.mark.parametrize(("gold", "acc"), [(0, 0.0), (1, 1.0), (3, 0.0)])
@@ -100,6 +112,69 @@ def test_a_critical_position_that_moved_is_null_unless_the_trace_is_there():
         "critical position is token 3 by final_number/1, but final_number/0 kept [0]"
         in row["reason"]
     )
+
+
+def test_only_the_answer_behind_the_reasoning_is_scored():
+    row = score(reasoned("is 7\\boxed{42}</t>is 18."), "#### 18", text_spec())
+    assert (row["state"], row["acc"], row["answer"]) == ("scored", 1.0, "18")
+    assert row["stability"] == {"v_eff": 10.0 + 21, "critical_token": 21}
+    assert row["completion_tokens"] == 24
+    wrong = score(reasoned("it is 42</t>no idea"), "#### 42", text_spec())
+    assert (wrong["acc"], wrong["answer"], wrong["stability"]) == (0.0, None, {})
+    assert wrong["reason"] == "no number found in the answer"
+
+
+@pytest.mark.parametrize(("answer", "acc"), [("exact", 1.0), ("short_answer", 1.0)])
+def test_free_answers_are_compared_without_the_reasoning(answer, acc):
+    spec = tcb_spec({"tcb": {"request": "generate", "answer": answer}}, "t")
+    said = reasoned("Rome? no</t>Paris")
+    row = score(said, "Paris", spec, "Paris")
+    assert (row["acc"], row["scores"]["rouge1"], row["scores"]["em"]) == (acc, 1.0, 1.0)
+    assert score(said, "Rome", spec, "Rome")["acc"] == 0.0
+    assert score(said, "Rome", spec, "Rome")["scores"]["rouge1"] == 0.0
+
+
+def test_nothing_behind_the_reasoning_is_empty_and_reasoning_without_an_end_is_truncated():
+    blank = score(reasoned("it is 42</t> \n"), "#### 42", text_spec())
+    assert (blank["state"], blank["acc"]) == ("empty", 0.0)
+    cut = score(reasoned("it is 42</t>", finish_reason="length"), "#### 42", text_spec())
+    assert (cut["state"], cut["acc"]) == ("truncated", 0.0)
+    endless = score(generation("it is 42", finish_reason="length"), "#### 42", text_spec())
+    assert (endless["state"], endless["acc"]) == ("truncated", 1.0)
+
+
+def test_means_over_an_answer_leave_the_reasoning_out():
+    spec = tcb_spec(
+        {"tcb": {"request": "generate_traced", "position": "first", "answer": "short_answer"}}, "t"
+    )
+    columns = {"p_top1": [0.1, 0.2, 0.6, 0.8], "flip_radius": [9.0, 9.0, 0.1, 10.0]}
+    traced = Generation(
+        text="a</t>bc",
+        tokens=[1, 2, 3, 4],
+        offsets=[[0, 1], [1, 5], [5, 7], [7, 7]],
+        finish_reason="stop",
+        prompt_tokens=3,
+        stability=columns,
+        positions=[0, 1, 2, 3],
+        rule="all",
+        answer_start=5,
+    )
+    row = score(traced, "bc", spec)
+    assert row["stability_mean"] == pytest.approx({"p_top1": 0.7, "log10_flip_radius": 0.0})
+    assert row["stability"]["critical_token"] == 2
+
+
+def test_a_record_of_before_reasoning_parts_is_read_as_all_answer():
+    record = to_record(generation("ab"))
+    assert record.pop("answer_start") == 0
+    assert from_record(record) == generation("ab")
+    assert from_record(to_record(reasoned("a</t>b"))).answer == "b"
+
+
+def test_a_sample_rows_answer_is_its_text_without_the_reasoning():
+    assert answer_text({"text": "a</t>b", "reasoning_chars": 5}) == "b"
+    assert answer_text({"text": "ab"}) == "ab"
+    assert answer_text({"state": "error"}) is None
 
 
 def test_a_text_answer_is_compared_after_stripping():

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tcb_bench.errors import ModelError
+from tcb_bench.responses import Failure
 
 CHUNK = 512  # texts per tokenizer call; the ids of a call live as Python ints until it is packed
 
@@ -18,6 +19,15 @@ class Prompt:
 
     ids: array[int]
     choices: tuple[int, ...] = ()
+
+
+def too_long(model: str, length: int, limit: int) -> Failure:
+    """The answer to a prompt that a model cannot take; nothing is cut off in silence."""
+    return Failure(
+        f"the prompt has {length} tokens and {model} takes {limit}; nothing is "
+        "cut off in silence: use fewer or shorter examples, or a model with a longer context",
+        state="unscored",
+    )
 
 
 class PromptEncoder:

@@ -7,10 +7,11 @@ from typing import Any
 
 from lm_eval.api.instance import Instance
 
+from tcb_bench.models.encoding import too_long
 from tcb_bench.models.hf_answers import Job, generations, next_tokens
 from tcb_bench.models.hf_base import CheckedHFLM
 from tcb_bench.models.sampling import Sampling
-from tcb_bench.responses import Failure, Response
+from tcb_bench.responses import Response
 
 OnResponse = Callable[[int, Response], None]
 """Called with (index of the request, its response) as soon as that is there."""
@@ -107,7 +108,7 @@ class HF(CheckedHFLM):
 
         fits = [i for i, n in enumerate(lengths) if n + kinds[i][0] <= self.max_length]
         for i in sorted(set(range(len(lengths))) - set(fits)):
-            deliver(i, self._too_long(lengths[i]))
+            deliver(i, too_long(self.name, lengths[i], self.max_length))
         pads = self._engine.pads
         keys: list[Hashable] = [(kinds[i], None if pads else lengths[i]) for i in fits]
         self._batcher.run(
@@ -117,10 +118,3 @@ class HF(CheckedHFLM):
             lambda row, response: deliver(fits[row], response),
         )
         return [found[i] for i in range(len(lengths))]
-
-    def _too_long(self, length: int) -> Failure:
-        return Failure(
-            f"the prompt has {length} tokens and {self.name} takes {self.max_length}; nothing is "
-            "cut off in silence: use fewer or shorter examples, or a model with a longer context",
-            state="unscored",
-        )

@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 
 from tcb_bench.metrics.delta_tcb import QUANTITIES, TokenStability
+from tcb_bench.models.drafts import draft, stop_rule
 from tcb_bench.models.encoding import Prompt
 from tcb_bench.models.hf_engine import Engine
-from tcb_bench.models.hf_head import head_logits
-from tcb_bench.models.positions import critical_token, rule_version
 from tcb_bench.models.sampling import RowSampler, Sampling
-from tcb_bench.models.text import RowText, StopRule, TextBuilder
+from tcb_bench.models.text import RowText, TextBuilder
 from tcb_bench.responses import Failure, Generation, NextToken
 
 NOT_FINITE = Failure(
@@ -45,15 +44,15 @@ def next_tokens(
         return answers
     states = states[good]
     choices = torch.tensor([prompts[i].choices for i in good], device=states.device).long()
-    has_margin = choices.shape[1] > 1
-    columns = _columns(engine.stability(states, choices=choices if has_margin else None))
-    logits = head_logits(engine.head, states)
-    logprobs = (logits.gather(1, choices) - logits.logsumexp(1, keepdim=True)).tolist()
+    stability = engine.stability(states, choices=choices if choices.shape[1] else None)
+    columns = _columns(stability)
+    found = stability.choice_logprobs
+    logprobs = [[]] * len(good) if found is None else found.tolist()
     for row, i in enumerate(good):
-        stability = {name: column[row] for name, column in columns.items()}
-        token = int(stability["top1_token"])
+        quantities = {name: column[row] for name, column in columns.items()}
+        token = int(quantities["top1_token"])
         answers[i] = NextToken(
-            stability=stability,
+            stability=quantities,
             choice_logprobs=logprobs[row],
             choice_tokens=list(prompts[i].choices),
             token=token,
@@ -71,48 +70,21 @@ def generations(
         [job.sampling for job in jobs], [len(job.prompt) for job in jobs], engine.head.size
     )
     rows = [
-        RowText(TextBuilder(tokenizer, job.prompt), _stop_rule(engine, job, tokenizer, think_end))
+        RowText(
+            TextBuilder(tokenizer, job.prompt),
+            stop_rule(tokenizer, job.sampling.until, engine.eos, think_end),
+        )
         for job in jobs
     ]
     keeps = any(job.sampling.stability_at != "none" for job in jobs)
     prompts = [job.prompt for job in jobs]
     states = engine.generate(prompts, sampler, rows, jobs[0].room, keeps)
-    drafts = [_draft(job, row) for job, row in zip(jobs, rows, strict=True)]
+    drafts = [
+        draft(len(job.prompt), row, job.sampling.stability_at)
+        for job, row in zip(jobs, rows, strict=True)
+    ]
     is_finite = [True] * len(jobs) if sampler.is_finite is None else sampler.is_finite.tolist()
     return _scored(engine, drafts, states, is_finite)
-
-
-def _stop_rule(engine: Engine, job: Job, tokenizer: Any, think_end: int | str | None) -> StopRule:
-    """Stop strings that are special tokens never show in the text; they stop as tokens."""
-    special = {
-        stop: tokenizer.convert_tokens_to_ids(stop)
-        for stop in job.sampling.until
-        if stop in tokenizer.all_special_tokens
-    }
-    strings = tuple(stop for stop in job.sampling.until if stop not in special)
-    return StopRule(frozenset((*engine.eos, *special.values())), strings, think_end)
-
-
-def _draft(job: Job, row: RowText) -> Generation:
-    text, tokens, offsets = row.result()
-    rule = job.sampling.stability_at
-    if rule == "all":
-        positions = list(range(len(tokens)))
-    elif rule == "none":
-        positions = []
-    else:
-        token = critical_token(rule, text, offsets)
-        positions = [] if token is None else [token]
-        rule = rule_version(rule)
-    return Generation(
-        text=text,
-        tokens=tokens,
-        offsets=offsets,
-        finish_reason="stop" if row.is_done else "length",
-        prompt_tokens=len(job.prompt),
-        positions=positions,
-        rule=rule,
-    )
 
 
 def _scored(
@@ -122,16 +94,16 @@ def _scored(
     columns, sound = _measure(engine, drafts, states)
     answers: list[Generation | Failure] = []
     start = 0
-    for draft, is_good in zip(drafts, is_finite, strict=True):
-        own = slice(start, start + len(draft.positions))
+    for begun, is_good in zip(drafts, is_finite, strict=True):
+        own = slice(start, start + len(begun.positions))
         start = own.stop
         if not is_good or not all(sound[own]):
             answers.append(NOT_FINITE)
-        elif not draft.positions:
-            answers.append(draft)
+        elif not begun.positions:
+            answers.append(begun)
         else:
             stability = {name: column[own] for name, column in columns.items()}
-            answers.append(replace(draft, stability=stability))
+            answers.append(replace(begun, stability=stability))
     return answers
 
 
@@ -139,7 +111,7 @@ def _measure(
     engine: Engine, drafts: list[Generation], states: list[Tensor]
 ) -> tuple[dict[str, list[float]], list[bool]]:
     """Quantities at all positions of all drafts in a row, and whether each state was finite."""
-    places = [(t, b) for b, draft in enumerate(drafts) for t in draft.positions]
+    places = [(t, b) for b, begun in enumerate(drafts) for t in begun.positions]
     if not places:
         return {}, []
     device = engine.head.weight.device

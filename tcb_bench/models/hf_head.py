@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from tcb_bench.errors import ModelError
 from tcb_bench.metrics.delta_tcb import Head, token_stability
 
-COPY_ELEMENTS = 2**24  # of a head in half precision that are float32 copies at one time
 SOFTCAPS = ("final_logit_softcapping", "output_logit_soft_cap", "logits_soft_cap")
 """Config attributes of a final soft-cap (Gemma 2 to 4, NanoChat; xLSTM; RecurrentGemma)."""
 
@@ -83,18 +82,6 @@ def _number(config: Any, name: str) -> float | None:
     return float(value)
 
 
-def head_logits(head: Head, hidden: Tensor) -> Tensor:
-    """(N, V) logits of (N, d) hidden states, in the head's compute dtype, without padded rows."""
-    states = hidden.to(head.weight.device, head.compute_dtype)
-    step = max(1, COPY_ELEMENTS // states.shape[1])
-    starts = range(0, head.size, step)
-    parts = [states @ head.rows(a, min(a + step, head.size)).T for a in starts]
-    x = torch.cat(parts, 1)
-    if head.bias is not None:
-        x += head.bias.detach()[: head.size].to(x)
-    return head.logit(head.scale * x)
-
-
 def checked_head(readings: Sequence[Head], hidden: Tensor, logits: Tensor) -> Head:
     """The first reading of the head that turns ``hidden`` into the model's own ``logits``.
 
@@ -108,27 +95,16 @@ def checked_head(readings: Sequence[Head], hidden: Tensor, logits: Tensor) -> He
     """
     smallest = float("inf")
     for head in readings:
-        truth = logits[:, : head.size].to(head.weight.device, head.compute_dtype)
-        if not truth.isfinite().all():
+        difference, allowed = head.misfit(hidden, logits)
+        if not math.isfinite(allowed):
             raise ModelError("the model's logits are not finite (NaN or Inf); try dtype=float32")
-        difference = float((head_logits(head, hidden) - truth).abs().max())
-        dtypes = (head.weight.dtype, hidden.dtype, logits.dtype)
-        if difference <= tolerance(dtypes) * float(truth.abs().max()):
+        if difference <= allowed:
             return _usable(head, hidden)
         smallest = min(smallest, difference)
     raise ModelError(
         "the hidden states captured do not reproduce the model's logits "
         f"(max difference {smallest:.3g}); delta_tcb of this model would be wrong"
     )
-
-
-def tolerance(dtypes: tuple[torch.dtype, ...]) -> float:
-    """Share of the largest logit by which rounding may move one: 1e-3 in float32.
-
-    In half precision up to four roundings (head, soft-cap and its two factors) of eps / 2 each.
-    """
-    eps = max(torch.finfo(dtype).eps for dtype in dtypes)
-    return max(1e-3, 2 * eps)
 
 
 def _usable(head: Head, hidden: Tensor) -> Head:

@@ -20,7 +20,7 @@ ADVICE = {
     r"not a valid git identifier|Revision Not Found": "check revision=",
     r"gated|\b401\b|\b403\b": "the model is gated; accept its terms, then run `hf auth login`",
     r"connect|offline|Max retries|LocalEntryNotFound": (
-        "give a local folder (hf/path/to/model), or set HF_HOME to a cache that has the model"
+        "give a local folder (./path/to/model), or set HF_HOME to a cache that has the model"
     ),
     r"out of memory|can't allocate": "use a larger device, or dtype=bfloat16",
     r"Repo id|not a valid model identifier": "expected a hub id (org/name) or an existing folder",
@@ -28,8 +28,8 @@ ADVICE = {
 """Pattern in the text of a library's exception -> what to do about it."""
 
 
-def load_hf(spec: ModelSpec) -> HF:
-    """The model of ``spec``, loaded and checked.
+def load_hf(spec: ModelSpec, log: Path | None = None) -> HF:
+    """The model of ``spec``, loaded and checked; ``log`` is not needed, it has no process.
 
     Raises:
         ModelError: it cannot be, in one line.
@@ -40,7 +40,7 @@ def load_hf(spec: ModelSpec) -> HF:
     except TcbBenchError as error:
         raise ModelError(f"{spec.label}: {error}") from error.__cause__
     except Exception as error:  # a checkpoint's own code and a dozen libraries may raise anything
-        raise ModelError(_explain(spec, error)) from error
+        raise ModelError(explain(spec, error)) from error
     model.name = spec.name  # as given: the demo's path is this machine's affair
     return model
 
@@ -77,7 +77,8 @@ def _check_folder(spec: ModelSpec, folder: Path, kwargs: dict[str, Any]) -> None
         raise ModelError(f"{spec.label}: the folder has no config.json; {hint}")
 
 
-def _explain(spec: ModelSpec, error: Exception) -> str:
+def explain(spec: ModelSpec, error: Exception) -> str:
+    """A library's failure in one line, with what to do where that is known; no secret in it."""
     text = " ".join(str(error).split())
     for name, value in spec.kwargs.items():
         if SECRET.search(name) and isinstance(value, str) and value:

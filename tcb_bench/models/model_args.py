@@ -14,7 +14,9 @@ TEXT_KEYS = frozenset(
 )
 """Arguments that are names: a model called 1234 or none is no number and not None."""
 
-SECRET = re.compile(r"keys?$|(?<!think_end_)(?<!bos_)tokens?$|secret|password", re.IGNORECASE)
+SECRET = re.compile(
+    r"keys?$|(?<!think_end_)(?<!bos_)(?<!batched_)tokens?$|secret|password", re.IGNORECASE
+)
 """Names of arguments whose values reach no file, log or message."""
 
 _OPEN, _CLOSE = "([{", ")]}"

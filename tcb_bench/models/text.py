@@ -84,9 +84,12 @@ class StopRule:
     """When a row ends.
 
     Attributes:
-        tokens: ids that end it: end-of-sequence tokens, and stop strings that are special tokens.
+        tokens: ids that end it anywhere: end-of-sequence tokens, and stop strings that are special
+            tokens.
         strings: stop strings, looked for in the text.
-        think_end: token or string that ends a reasoning part, in which no stop string counts.
+        think_end: token or string that ends a reasoning part. Stop strings count from the first
+            end on; the answer begins behind the last one. White space that follows an end is
+            neither searched for stop strings nor part of the answer, as in lm-eval.
     """
 
     tokens: frozenset[int]
@@ -116,42 +119,54 @@ class RowText:
     is_done: bool = False
     _cut: int | None = None
     _searched: int = 0  # characters in which no stop string begins
-    _has_thought: bool = False
+    _scanned: int = 0  # characters in which no further end of the reasoning begins
+    _answer: int | None = None  # where the answer begins; None before the reasoning has ended
 
     def push(self, token: int) -> bool:
         """Adds a token unless the row has ended; whether it has now."""
         if self.is_done:
             return True
         self.tokens.append(token)
-        if token in self.rule.tokens:
+        self.is_done = token in self.rule.tokens
+        if self.is_done:
             self.builder.finish()
             self.builder.offsets.append([len(self.builder.text)] * 2)
-            self.is_done = True
-            return True
-        self.builder.push(token)
-        if self._is_reasoning(token):
-            return False
-        self._cut = self._find_stop()
-        self.is_done = self._cut is not None
+        else:
+            self.builder.push(token)
+        self._follow_reasoning(token)
+        if not self.is_done and (self.rule.think_end is None or self._answer is not None):
+            self._cut = self._find_stop()
+            self.is_done = self._cut is not None
         return self.is_done
 
-    def _is_reasoning(self, token: int) -> bool:
+    def _follow_reasoning(self, token: int) -> None:
+        """Moves the answer's start behind what the new token ends, and the white space there."""
         end, text = self.rule.think_end, self.builder.text
-        if end is None or self._has_thought:
-            return False
         if isinstance(end, int):
-            self._has_thought, self._searched = token == end, len(text)
-        elif (found := text.find(end, max(0, self._searched - len(end)))) >= 0:
-            self._has_thought, self._searched = True, found + len(end)
-        else:
-            self._searched = len(text)
-        return not self._has_thought
+            if token == end:
+                self._answer = self.builder.offsets[-1][1]
+        elif end is not None:
+            while (found := text.find(end, self._scanned)) >= 0:
+                self._scanned = self._answer = found + len(end)
+            self._scanned = max(self._scanned, len(text) - len(end) + 1)
+        if self._answer is not None:
+            while text[self._answer : self._answer + 1].isspace():
+                self._answer += 1
 
     def _find_stop(self) -> int | None:
-        text, start = self.builder.text, self._searched
+        text, start = self.builder.text, max(self._searched, self._answer or 0)
         found = [at for stop in self.rule.strings if (at := text.find(stop, start)) >= 0]
         self._searched = max(start, len(text) - self.rule.overlap)
         return min(found, default=None)
+
+    @property
+    def answer_start(self) -> int:
+        """Characters of the text that are reasoning; 0 also where its end never came.
+
+        They reach to the last end of reasoning (a token's own text included) and past the white
+        space that follows it.
+        """
+        return self._answer or 0
 
     def result(self) -> tuple[str, list[int], list[list[int]]]:
         """(text, tokens, offsets) up to the first stop string."""

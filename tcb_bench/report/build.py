@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tcb_bench.errors import TcbBenchError, UnknownName, UsageError
+from tcb_bench.report.analysis_precision import precision_tables
 from tcb_bench.report.grid import Grid
 from tcb_bench.report.html import Page, Section, write
 from tcb_bench.report.load import Study, load
@@ -171,6 +172,7 @@ def _page(study: Study, sections: Sequence[Section]) -> Page:
         *sections,
         *section("Missing conditions", missing_table(study)),
         *section("Scores of tasks without a sweep", metrics_table(study)),
+        *section("Precision", *precision_tables(study.runs)),
         *section("Counts of responses", counts_table(study), usage_table(study)),
         *section("Perturbations", perturbation_table(study)),
         Section(
@@ -180,19 +182,29 @@ def _page(study: Study, sections: Sequence[Section]) -> Page:
             settings=[*run_settings(study), *task_settings(study)],
         ),
     ]
-    count = len(study.runs)
     return Page(
         title=f"Report: {', '.join(list(tasks)[:3])}{' and more' if len(tasks) > 3 else ''}",
-        lead=f"{count} model{'' if count == 1 else 's'}: {models}. {_extent(study)}",
+        lead=f"{_how_many(study)}: {models}. {_extent(study)}",
         notices=study.notices,
         sections=parts,
     )
 
 
+def _how_many(study: Study) -> str:
+    """Models, or runs where one model was run more than once."""
+    runs = len(study.runs)
+    models = len({run.top.get("model_name") for run in study.runs})
+    named = f"{models} model{'' if models == 1 else 's'}"
+    return named if models == runs else f"{runs} runs of {named}"
+
+
 def _extent(study: Study) -> str:
     """How much of the full grid is there."""
     if not study.grids:
-        return ""
+        return (
+            "No task was run over temperatures or contexts, so there are no figures and none of "
+            "the analyses that need such a sweep."
+        )
     swept = [task for run in study.runs for task in run.tasks.values() if has_grid(task)]
     found = sum(len(task.cells) for task in swept)
     if not study.missing:

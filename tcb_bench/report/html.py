@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tcb_bench.report.figures_style import Picture
-from tcb_bench.report.table import Column, Row, Table, cell
+from tcb_bench.report.table import Column, Row, Table
 
 HERE = Path(__file__).parent
 SHORT, LONG = 24, 60  # characters: up to SHORT on one line, above LONG in a box of its own
@@ -156,7 +156,7 @@ def _cell(value: Any, column: Column, is_number: bool) -> dict[str, Any]:
     if isinstance(value, Mapping | list | tuple):
         raise TypeError(f"column {column.key!r}: a cell is a number or text, got {value!r:.80}")
     shown = None if isinstance(value, float) and math.isnan(value) else value
-    text = cell(shown, column.digits)
+    text = column.text(shown)
     layout = "short" if len(text) <= SHORT else "long" if len(text) > LONG else "text"
     number = (
         f"{float(shown)!r}".replace("inf", "Infinity") if is_number and shown is not None else ""

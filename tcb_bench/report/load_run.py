@@ -182,10 +182,17 @@ def _left_out(name: str, path: Path, cells: Sequence[str], new: str, old: str) -
     )
 
 
+def signature_parts(signature: str) -> dict[str, str]:
+    """Setting -> value, as one signature has them.
+
+    >>> signature_parts("task:gsm8k_tcb|dtype:float32")
+    {'task': 'gsm8k_tcb', 'dtype': 'float32'}
+    """
+    return dict(part.partition(":")[::2] for part in signature.split("|") if ":" in part)
+
+
 def signature_differences(a: str, b: str) -> dict[str, tuple[str | None, str | None]]:
     """Setting -> its two values, where two signatures differ; None where one lacks it."""
-    first, second = (
-        dict(part.partition(":")[::2] for part in line.split("|") if ":" in part) for line in (a, b)
-    )
+    first, second = signature_parts(a), signature_parts(b)
     keys = dict.fromkeys([*first, *second])
     return {k: (first.get(k), second.get(k)) for k in keys if first.get(k) != second.get(k)}

@@ -47,11 +47,7 @@ class StoredSamples(Mapping[tuple[float, str, str], Mapping[str, Any]]):
 
     def __getitem__(self, key: tuple[float, str, str]) -> Mapping[str, Any]:
         """The whole sample as it was written."""
-        path, offset = self._places[key]
-        with path.open("rb") as file:
-            file.seek(offset)
-            sample: Mapping[str, Any] = json.loads(file.readline())
-        return sample
+        return read_sample(self._places[key])
 
     def __contains__(self, key: object) -> bool:
         """Whether that question was asked there; reads nothing."""
@@ -62,6 +58,15 @@ class StoredSamples(Mapping[tuple[float, str, str], Mapping[str, Any]]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+
+def read_sample(place: Place) -> Mapping[str, Any]:
+    """The whole sample that stands at a place, as it was written."""
+    path, offset = place
+    with path.open("rb") as file:
+        file.seek(offset)
+        sample: Mapping[str, Any] = json.loads(file.readline())
+    return sample
 
 
 def task_of(path: Path) -> str | None:

@@ -11,11 +11,27 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: ``key`` of the rows, ``label`` shown, ``digits`` after the point of a float."""
+    """One column: ``key`` of the rows, ``label`` shown, ``digits`` after the point of a float.
+
+    Where ``is_percent``, rows hold fractions, and three significant digits of a percentage are
+    shown.
+    """
 
     key: str
     label: str
     digits: int | None = None
+    is_percent: bool = False
+
+    def text(self, value: Any) -> str:
+        """A value of this column as a person reads it.
+
+        >>> Column("share", "share", is_percent=True).text(0.01234)
+        '1.23 %'
+        """
+        if self.is_percent and isinstance(value, float):
+            percent = 100 * value
+            return f"{percent:.0f} %" if percent >= 100 else f"{percent:.3g} %"
+        return cell(value, self.digits)
 
 
 @dataclass(frozen=True, slots=True)
