@@ -54,6 +54,7 @@ test-vllm: test-vllm-env
 	$(VLLM_BIN)/python -m pytest tests/test_vllm_*.py -m "not full"
 
 test-vllm-full: test-vllm-env
+	$(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check triton==3.9.0
 	$(VLLM_BIN)/python -m pytest tests/test_vllm_*.py
 
 check: test-env

@@ -1,6 +1,7 @@
 """Starting a whole command, and reading what it left in its run folder."""
 
 import json
+import signal
 import sqlite3
 import subprocess
 
@@ -17,7 +18,14 @@ FLOAT = 1e-5
 
 
 def start(words):
-    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    """The command in a process that hears Ctrl-C, also where the tests run in the background."""
+    return subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 def run_folder(output):

@@ -1,8 +1,12 @@
 """Further settings of the engine against the same oracle; one engine each (make test-vllm-full)."""
 
+import importlib.util
 import json
 import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from toy_models import ask
@@ -53,6 +57,51 @@ def test_three_ranks(engine_of, hf_float32, monkeypatch):
 def test_compiled_model(engine_of, hf_float32):
     with engine_of("enforce_eager=False") as lm:
         check(lm, hf_float32)
+
+
+SITE = """
+import types
+import triton.backends as found
+
+class Driver:
+    is_active = staticmethod(lambda: True)
+
+found.backends["cpu"] = types.SimpleNamespace(driver=Driver, compiler=None)
+"""
+V2 = """
+import sys
+from pathlib import Path
+from transformers import AutoModelForCausalLM
+from tcb_bench.models.resolve import resolve, running
+from tcb_bench.models.vllm_demo import demo_folder
+from toy_models import ask
+from vllm_tools import check_against_oracle, check_next_token, mixed_prompts, traced
+
+if __name__ == "__main__":
+    model = AutoModelForCausalLM.from_pretrained(demo_folder(), dtype="float32").eval()
+    with running(resolve("vllm/demo", "max_model_len=512"), Path(sys.argv[1])) as lm:
+        assert lm.info["runner"] == "V2"
+        check_against_oracle(lm, model, traced(mixed_prompts()[::8], repeats=2, tokens=4))
+        check_next_token(lm, model, [ask("next_token", f"{i} is", (" A", " B")) for i in range(4)])
+"""
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="runner V2 needs triton: pip install triton"
+)
+def test_runner_v2_by_tritons_interpreter(tmp_path):
+    """The CPU build lets V2 run only where it sees a driver for it, so one is shown to it."""
+    (tmp_path / "sitecustomize.py").write_text(SITE)
+    (tmp_path / "v2.py").write_text(V2)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(__file__).parent}",
+        "TRITON_INTERPRET": "1",
+        "VLLM_USE_V2_MODEL_RUNNER": "1",
+    }
+    words = [sys.executable, str(tmp_path / "v2.py"), str(tmp_path / "vllm.log")]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_an_adapter_beside_the_head_is_part_of_the_model(engine_of, tmp_path):

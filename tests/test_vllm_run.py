@@ -44,6 +44,7 @@ def stopped_midway(words, output, sign):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     before = committed(output)
     while committed(output) < before + 2 and process.poll() is None:
