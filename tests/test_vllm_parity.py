@@ -20,7 +20,7 @@ from tcb_bench.models.vllm_identity import identity_of  # noqa: E402 - imports v
 pytestmark = pytest.mark.vllm
 
 TIE = 2e-3  # logits; two tokens nearer than that may come in either order
-TOKENS = 96
+TOKENS = 48
 
 
 @pytest.fixture(scope="module")

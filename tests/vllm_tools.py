@@ -28,7 +28,7 @@ def mixed_prompts():
     return [start.replace("{}", topic) for start in STARTS for topic in TOPICS]
 
 
-def traced(prompts, temperatures=(0.0, 1.0), repeats=3, tokens=5):
+def traced(prompts, temperatures=(0.0, 1.0), repeats=3, tokens=4):
     """generate_traced requests, each prompt with every temperature and repeat."""
     return [
         ask(
