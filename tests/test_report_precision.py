@@ -5,46 +5,13 @@ import random
 import numpy as np
 import pytest
 from html_reader import Reader
-from report_runs import STAMP, Written, rewrite, write_run
+from precision_runs import BOXED, NUMBER, measured, narrow, tables, written
+from report_runs import write_run
 
 from tcb_bench.__main__ import main
 from tcb_bench.report.analysis_precision import QUANTITIES, precision_tables
 from tcb_bench.report.build import report
 from tcb_bench.report.load import load
-
-CHOICE = {"request": "next_token", "position": "prompt_end"}
-NUMBER = {"request": "generate_traced", "position": "final_number"}
-OLDER = "2025-01-01T00-00-00.000000"
-BOXED = r"So \boxed{7} it is."
-
-
-def written(rows, **more):
-    """A run without a sweep; ``rows`` are what each document's row has besides, one per document."""
-
-    def change(axes, question, row):
-        return {**row, "text": None, "answer": "A", **rows[int(question[-3:])]}
-
-    given = {"temperatures": (), "contexts": (), "types": (), "repeats": 1}
-    given |= {"n_questions": len(rows), "change_row": change, "tcb": CHOICE}
-    return Written(**{**given, "dtype": "float32", "backend": "hf", **more})
-
-
-def measured(values, name="delta_tcb", **more):
-    return [{"stability": {name: value}, **more} for value in values]
-
-
-def tables(tmp_path, *runs):
-    """(Differences by quantity, rows of what was compared) of runs in this order."""
-    folders = [write_run(tmp_path / f"run{i}", run) for i, run in enumerate(runs)]
-    found = precision_tables(load(folders).runs)
-    if not found:
-        return {}, []
-    differences, compared = found
-    return {row["quantity"]: row for row in differences.rows}, compared.rows
-
-
-def narrow(rows, **more):
-    return written(rows, dtype="bfloat16", **more)
 
 
 def test_every_quantity_has_the_median_p99_and_maximum_of_its_relative_difference(tmp_path):
@@ -212,92 +179,6 @@ def test_another_prompt_is_another_point(tmp_path):
     differences, compared = precision_tables(load(folders).runs)
     assert (compared.rows[0]["n"], compared.rows[0]["other_text"]) == (1, 1)
     assert differences.rows[0]["max"] == 0.0
-
-
-@pytest.mark.parametrize(
-    ("more", "reason"),
-    [
-        ({"data": "xyz"}, "other documents (data sample@abc and sample@xyz)"),
-        ({"settings": "limit:5"}, "other settings (limit all and 5)"),
-        ({"facts": {"peft": "adapter"}}, "other settings (peft none and adapter)"),
-    ],
-)
-def test_runs_that_differ_in_more_than_precision_are_not_compared(tmp_path, more, reason):
-    found, [row] = tables(tmp_path, written(measured([1.0])), narrow(measured([2.0]), **more))
-    assert found == {}
-    assert row["reason"] == f"not compared: {reason}"
-    assert row.get("n") is None
-
-
-def test_only_vllm_digests_weights_as_they_are_stored(tmp_path):
-    def run(dtype, backend):
-        settings = f"limit:all|weights:{dtype}"
-        return written(measured([1.0]), dtype=dtype, backend=backend, settings=settings)
-
-    reasons = []
-    for number, backends in enumerate((("vllm", "vllm"), ("hf", "hf"), ("hf", "vllm"))):
-        two = [run(*given) for given in zip(("float32", "float16"), backends, strict=True)]
-        reasons.append(tables(tmp_path / str(number), *two)[1][0].get("reason"))
-    other = "not compared: other settings (weights float32 and float16)"
-    assert reasons == [other, None, None]
-
-
-def test_a_prompt_in_more_tokens_is_another_point(tmp_path):
-    rows = measured([1.0], prompt_tokens=100), measured([1.0], prompt_tokens=101)
-    _, [row] = tables(tmp_path, written(rows[0]), narrow(rows[1]))
-    assert (row["n"], row["other_text"]) == (0, 1)
-
-
-def test_documents_that_changed_under_one_revision_are_not_compared(tmp_path):
-    folders = [write_run(tmp_path / "a", written(measured([1.0])))]
-    folders.append(write_run(tmp_path / "b", narrow(measured([2.0]))))
-    path = folders[1] / f"results_{STAMP}.json"
-    rewrite(path, lambda v: next(iter(v["tcb_bench"]["tasks"].values()))["data"].update(sha256="d"))
-    [row] = precision_tables(load(folders).runs)[1].rows
-    assert row["reason"] == "not compared: other documents (data abc and d)"
-
-
-@pytest.mark.parametrize(
-    "more", [{"model": "other", "dtype": "bfloat16"}, {}, {"task": "another", "dtype": "bfloat16"}]
-)
-def test_another_model_another_task_or_the_same_precision_is_no_pair(tmp_path, more):
-    runs = written(measured([1.0])), written(measured([2.0]), **more)
-    assert tables(tmp_path, *runs) == ({}, [])
-
-
-def grouped(folder, values, dtype, *, data="abc"):
-    """A folder with the tasks ``one`` and ``two`` and their group ``both``."""
-    for task, value, stamp in (("one", values[0], OLDER), ("two", values[1], STAMP)):
-        run = written(
-            measured(value), dtype=dtype, task=task, data=data if task == "two" else "abc"
-        )
-        write_run(folder, run, stamp)
-
-    def change(result):
-        tasks = result["tcb_bench"]["tasks"]
-        entry = {**tasks["two"], "signature": tasks["two"]["signature"].replace("two", "both")}
-        tasks["both"] = entry
-        result["configs"]["both"] = {"group": "both", "task": ["one", "two"]}
-
-    rewrite(folder / f"results_{STAMP}.json", change)
-    return folder
-
-
-def test_a_group_is_one_pair_over_the_samples_of_all_its_tasks(tmp_path):
-    a = grouped(tmp_path / "a", ([1.0], [1.0, 2.0]), "float32")
-    b = grouped(tmp_path / "b", ([1.5], [1.25, 2.0]), "bfloat16")
-    differences, compared = precision_tables(load([a, b]).runs)
-    assert [(row["task"], row["n"]) for row in compared.rows] == [("both", 3)]
-    assert [(row["median"], row["max"], row["n"]) for row in differences.rows] == [(0.25, 0.5, 3)]
-
-
-def test_of_a_group_with_other_documents_the_tasks_that_agree_are_compared(tmp_path):
-    a = grouped(tmp_path / "a", ([1.0], [1.0]), "float32")
-    b = grouped(tmp_path / "b", ([1.5], [9.0]), "bfloat16", data="xyz")
-    differences, compared = precision_tables(load([a, b]).runs)
-    found = {row["task"]: (row.get("n"), row.get("reason", "")[:13]) for row in compared.rows}
-    assert found == {"one": (1, ""), "both": (None, "not compared:")}
-    assert [(row["task"], row["max"]) for row in differences.rows] == [("one", 0.5)]
 
 
 def test_runs_of_one_setting_are_told_apart_by_their_folder_and_devices_where_they_differ(tmp_path):

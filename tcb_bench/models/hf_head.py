@@ -33,7 +33,7 @@ def find_head(model: Any) -> nn.Module:
     module: nn.Module | None
     try:
         module = model.get_output_embeddings()
-    except (NotImplementedError, AttributeError):
+    except (NotImplementedError, AttributeError):  # how transformers says that there is none
         module = None
     name = type(model).__name__
     if module is None:
