@@ -69,6 +69,19 @@ def run_config(arguments: argparse.Namespace) -> RunConfig:
     )
 
 
+def study_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The settings of a parsed ``study`` command, complete."""
+    from tcb_bench.parser_research import SETTING_OPTIONS
+    from tcb_bench.studies.settings import read_settings
+
+    over: dict[str, Any] = {}
+    for pair in arguments.set:
+        over |= parse_pairs(pair, "--set")
+    given = {name: getattr(arguments, name, None) for name in SETTING_OPTIONS}
+    over |= {name: value for name, value in given.items() if value}
+    return read_settings(arguments.study, arguments.config, over)
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 

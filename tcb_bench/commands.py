@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.text import Text
 
 from tcb_bench import cli
 from tcb_bench.config import TaskOptions
@@ -15,6 +17,7 @@ from tcb_bench.tables import Progress, data_table, planned_table, result_table, 
 
 if TYPE_CHECKING:
     from tcb_bench.run import Outcome
+    from tcb_bench.studies.findings import StudyOutcome
 
 INTERRUPTED = 130
 NOT_IN_A_TERMINAL = ("best", "difference")  # columns of the recommendation that do not fit
@@ -154,6 +157,53 @@ def recommend(arguments: argparse.Namespace) -> int:
         for renderable in data_table(table, left_out):
             Console(highlight=False).print(renderable)
     return 0
+
+
+def study(arguments: argparse.Namespace) -> int:
+    """``tcb-bench study``: an experiment from data to tables, figures and a page."""
+    settings = cli.study_settings(arguments)
+    if arguments.tasks is None:
+        arguments.tasks = ",".join(settings.get("tasks") or ("none",))
+    config = cli.run_config(arguments)
+    from tcb_bench.studies.run_study import run_study
+
+    with Progress() as progress:
+        try:
+            outcome = run_study(
+                arguments.study,
+                config,
+                settings,
+                tag=arguments.tag,
+                report=progress.report,
+                say=say,
+            )
+        except KeyboardInterrupt:
+            progress.stop()
+            say(f"interrupted: {progress.done} of {progress.total} are saved; run it again")
+            return INTERRUPTED
+    _show_study(outcome)
+    return outcome.exit_code
+
+
+def _show_study(outcome: StudyOutcome) -> None:
+    console = Console(highlight=False)
+    for table in outcome.findings.tables:
+        for renderable in data_table(table):
+            console.print(renderable)
+    for note in outcome.findings.notes:
+        console.print(note)
+    console.print(Text(outcome.signature, style="dim"))
+    console.print(f"study    {outcome.folder}", soft_wrap=True)
+    if importlib.util.find_spec("jinja2") and importlib.util.find_spec("matplotlib"):
+        from tcb_bench.report.studies import write_study_page
+
+        console.print(f"page     {write_study_page(outcome.folder)}", soft_wrap=True)
+    else:
+        say("figures and the page need more: pip install 'tcb-bench[report]'")
+    if outcome.n_errors:
+        console.print(
+            f"{outcome.n_errors} requests have no answer (counted); the same command asks again"
+        )
 
 
 def _run_plan(arguments: argparse.Namespace) -> int:

@@ -50,6 +50,13 @@ class Ask:
         return bool(_parameters(self.arguments).get("temperature", 0.0))
 
 
+Keep = Callable[[int, Response], None]
+"""Takes (index, response) of each request as soon as that is there."""
+
+Send = Callable[[Sequence[Ask], Keep], None]
+"""Asks an engine for all of these."""
+
+
 def _parameters(arguments: tuple[Any, ...]) -> dict[str, Any]:
     return arguments[1] if len(arguments) > 1 and isinstance(arguments[1], dict) else {}
 
@@ -127,6 +134,15 @@ class DurableLM(_ByKind):
 
     def _ask(self, kind: str, requests: list[Instance]) -> list[Response]:
         asks = [self._ask_of(kind, request, repeat) for request, repeat in _numbered(requests)]
+        return self.answered(asks, lambda missing, keep: self._forward(kind, missing, keep))
+
+    def answered(self, asks: Sequence[Ask], send: Send) -> list[Response]:
+        """The answer to each of ``asks``: the stored one, or what ``send`` gets for it now.
+
+        Args:
+            asks: in any order; those that share a key are asked once.
+            send: called once with all that lack an answer, and with the function that keeps one.
+        """
         keys = [ask.key for ask in asks]
         self.store.plan(
             self.manifest, [(*ask.sample, key) for ask, key in zip(asks, keys, strict=True)]
@@ -136,7 +152,7 @@ class DurableLM(_ByKind):
         self.reused += len(set(keys)) - len(missing)
         copies = {key: self._first(ask) for key, ask in missing.items() if self._is_copy(ask)}
         self._send(
-            kind, {key: ask for key, ask in missing.items() if key not in copies}, len(set(keys))
+            send, {key: ask for key, ask in missing.items() if key not in copies}, len(set(keys))
         )
         for key, first in copies.items():
             self._copy(key, missing[key], first)
@@ -173,7 +189,7 @@ class DurableLM(_ByKind):
         if answer is not None:
             self.store.put(key, ask.identity, answer, reused_from=first.key)
 
-    def _send(self, kind: str, missing: dict[str, Ask], total: int) -> None:
+    def _send(self, send: Send, missing: dict[str, Ask], total: int) -> None:
         order = list(missing.items())
         done = total - len(order)
         self.report(done, total)
@@ -189,18 +205,19 @@ class DurableLM(_ByKind):
             self.tokens += len(response.tokens) if isinstance(response, Generation) else 0
             self.report(done, total, tokens=self.tokens)
 
-        instances = [
-            Instance(kind, {}, ask.arguments, 0, (ask.sample[0], 0, 1)) for _, ask in order
-        ]
+        send([ask for _, ask in order], keep)
+
+    def _forward(
+        self, kind: str, asks: Sequence[Ask], keep: Callable[[int, Response], None]
+    ) -> None:
+        instances = [Instance(kind, {}, ask.arguments, 0, (ask.sample[0], 0, 1)) for ask in asks]
         if kind in OUR_KINDS:
             getattr(self.inner, kind)(instances, on_response=keep)
         else:
             _send_plain(self.inner, kind, instances, keep)
 
 
-def _send_plain(
-    inner: Any, kind: str, instances: list[Instance], keep: Callable[[int, Response], None]
-) -> None:
+def _send_plain(inner: Any, kind: str, instances: list[Instance], keep: Keep) -> None:
     """lm-eval's own methods report through their cache hook; what is left comes at the end."""
     waiting: dict[str, list[int]] = defaultdict(list)
     for index, instance in enumerate(instances):

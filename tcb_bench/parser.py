@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from tcb_bench.errors import UsageError
 from tcb_bench.parser_options import add_data, add_include, add_resources, add_texts, add_where
+from tcb_bench.parser_research import add_research_commands
 from tcb_bench.parser_study import add_study_commands
 from tcb_bench.version import __version__
 
@@ -91,6 +92,7 @@ def build_parser() -> Parser:
         commands.add_parser("ls", help="list tasks, models, metrics, perturbations, conditions")
     )
     add_study_commands(commands)
+    add_research_commands(commands)
     return parser
 
 

@@ -78,7 +78,7 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
             settings = _settings(config, spec, lm, loaded)
             if store is None:  # an old one is moved by a run that can start
                 store = held.enter_context(Store(folder, fresh=True))
-            _claim(store, lm.identity)
+            claim(store, lm.identity)
             manifest = store.begin(settings)
             durable = DurableLM(lm, store, manifest, config.options.seed, report)
             with quiet():  # the model's module is loaded by now
@@ -172,8 +172,12 @@ def _say_missing(loaded: Loaded, say: Say) -> None:
         say(f"left out: {first}{rest}; the result lists all under tcb_bench.missing")
 
 
-def _claim(store: Store, identity: dict[str, Any]) -> None:
-    """A run folder holds one model; its responses are never mixed with another's."""
+def claim(store: Store, identity: dict[str, Any]) -> None:
+    """A folder holds one model: a new store becomes this one's, another model's is refused.
+
+    Raises:
+        StoreError: the store holds another model's responses.
+    """
     mine = json.dumps({key: identity[key] for key in ("backend", "model")}, sort_keys=True)
     owner = store.meta("model")
     if owner is None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from lm_eval.api.instance import Instance
+from torch import Tensor
 
 from tcb_bench.models.encoding import too_long
-from tcb_bench.models.hf_answers import Job, generations, next_tokens
+from tcb_bench.models.hf_answers import Job, generations, measured, next_tokens
 from tcb_bench.models.hf_base import CheckedHFLM
 from tcb_bench.models.sampling import Sampling
 from tcb_bench.responses import Response
@@ -90,6 +92,33 @@ class HF(CheckedHFLM):
         )
         found = dict(zip(rows_of, answers, strict=True))
         return [found[i] for i in range(len(found))]
+
+    def measure_states(
+        self,
+        contexts: Sequence[str | Sequence[int]],
+        measure: Callable[[Tensor], Sequence[Any]],
+        on_response: OnResponse | None = None,
+    ) -> list[Response]:
+        """What ``measure`` makes of the state behind each context.
+
+        Args:
+            contexts: texts, or token ids as they are.
+            measure: from (B, d) finite states on the head's device, as the output head receives
+                them, to B values of JSON types; called once per batch.
+            on_response: called with each response as soon as its batch is done.
+
+        Returns:
+            per context a ``Plain`` with its value, or a ``Failure`` where the context is too long
+            or the model gave NaN.
+        """
+        texts = iter(self._encoder.encode([c for c in contexts if isinstance(c, str)]))
+        prompts = [next(texts) if isinstance(c, str) else array("i", c) for c in contexts]
+        return self._answer(
+            [len(prompt) for prompt in prompts],
+            [(0, 0)] * len(prompts),
+            lambda rows: measured(self._engine, [prompts[i] for i in rows], measure),
+            on_response,
+        )
 
     def _answer(
         self,

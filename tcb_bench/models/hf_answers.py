@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from tcb_bench.models.encoding import Prompt
 from tcb_bench.models.hf_engine import Engine
 from tcb_bench.models.sampling import RowSampler, Sampling
 from tcb_bench.models.text import RowText, TextBuilder
-from tcb_bench.responses import Failure, Generation, NextToken
+from tcb_bench.responses import Failure, Generation, NextToken, Plain
 
 NOT_FINITE = Failure(
     "the model's final hidden state or logits are not finite (NaN or Inf); try dtype=float32",
@@ -59,6 +59,21 @@ def next_tokens(
             token_text=tokenizer.decode([token]),
             prompt_tokens=len(prompts[i].ids),
         )
+    return answers
+
+
+def measured(
+    engine: Engine,
+    prompts: Sequence[Sequence[int]],
+    measure: Callable[[Tensor], Sequence[Any]],
+) -> list[Plain | Failure]:
+    """What ``measure`` makes of one batch's last states; it sees finite ones only."""
+    states, _ = engine.last_states(prompts)
+    good = states.isfinite().all(1).nonzero().flatten().tolist()
+    answers: list[Plain | Failure] = [NOT_FINITE] * len(prompts)
+    if good:
+        for i, value in zip(good, measure(states[good]), strict=True):
+            answers[i] = Plain(value)
     return answers
 
 

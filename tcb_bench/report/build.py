@@ -24,6 +24,7 @@ from tcb_bench.report.overview import (
     task_settings,
     usage_table,
 )
+from tcb_bench.report.studies import studies_page, study_sections
 from tcb_bench.report.table import Table
 
 DEFAULTS = ("bertscore_f1", "rougeL", "f1", "acc")
@@ -61,7 +62,8 @@ def report(
     for package in ("matplotlib", "jinja2"):
         if importlib.util.find_spec(package) is None:
             raise UsageError(f"a report needs {package}: pip install 'tcb-bench[report]'")
-    study = load(runs)
+    studies = study_sections(runs)
+    study = load(runs, may_lack_results=bool(studies))
     _check_metric(study.grids, metric)
     figures = out / "figures"
     try:
@@ -69,7 +71,7 @@ def report(
         sections: list[Section] = []
         for grids in by_task(study.grids):
             sections += _task_sections(grids, metric, (margin, seed), figures)
-        page = _page(study, sections)
+        page = _page(study, [*sections, *studies]) if study.runs else studies_page(studies)
         html = write(page, out / "report.html")
     except OSError as error:
         raise TcbBenchError(f"{out}: the report cannot be written: {error.strerror}") from None

@@ -35,10 +35,11 @@ class Study:
     notices: Sequence[str]
 
 
-def load(folders: Sequence[Path]) -> Study:
+def load(folders: Sequence[Path], *, may_lack_results: bool = False) -> Study:
     """Reads run folders, or folders that hold run folders (an ``--output_path``).
 
     Scores are read line by line; texts stay in the files, and ``Grid.samples`` reads them there.
+    ``may_lack_results``: folders without results (they have studies only) are passed over.
 
     Raises:
         UsageError: no folder is given.
@@ -46,7 +47,10 @@ def load(folders: Sequence[Path]) -> Study:
     """
     if not folders:
         raise UsageError("no run folder given; give one or more folders that a run wrote")
-    runs = _unique_labels([read_run(folder) for folder in _run_folders(folders)])
+    found = _run_folders(folders)
+    if may_lack_results:
+        found = [folder for folder in found if any(folder.glob("results_*.json"))]
+    runs = _unique_labels([read_run(folder) for folder in found])
     grids, missing = grids_of(runs)
     notices = [text for run in runs for text in run.notices]
     notices += _unlike_settings(runs) + _unlike_questions(grids) + _deaf_to_temperature(grids)
