@@ -72,6 +72,14 @@ def smollm2_folder(smollm2, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session", autouse=True)
+def core_of_this_process():
+    """vLLM's CPU build binds an engine to the first core, also where two processes run tests."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    if importlib.util.find_spec("vllm") is not None and "PYTEST_XDIST_WORKER" in os.environ:
+        os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", str(int(worker) % os.cpu_count()))
+
+
 @pytest.fixture(scope="session")
 def engine_of(tmp_path_factory):
     """Context manager: a started vLLM engine for model_args, its log in a file."""

@@ -59,6 +59,8 @@ def test_a_repeat_without_a_score_is_not_chosen():
     scored = sample(["a", "b"], scores=[{}, {"bertscore_f1": 0.1}])
     assert text_near(scored, "bertscore_f1", 0.9) == "b"
     assert text_near(sample([None]), "bertscore_f1", 0.9) is None
+    scored["rows"][1] |= {"text": "hm</t>b", "reasoning_chars": 6}
+    assert text_near(scored, "bertscore_f1", 0.9) == "b", "reasoning is not the answer"
 
 
 # Stability
@@ -176,6 +178,15 @@ def test_the_smallest_sets_of_each_question():
     }
     row = row_of(table, doc_id="q1")
     assert (row["original"], row["perturbed"], row["n"]) == ("Ann", "Ann B.", 3)
+
+
+def test_other_reasoning_is_no_other_answer():
+    study = removal_study()
+    for (_, context, _), answer in study.samples.items():
+        (row,) = answer["rows"]
+        thought = f"About {context}.</t>"
+        row |= {"text": thought + row["text"], "reasoning_chars": len(thought)}
+    assert smallest_subsets([study]).rows == smallest_subsets([removal_study()]).rows
 
 
 def test_the_counts_by_size_add_up_to_the_questions():

@@ -18,6 +18,7 @@ from tcb_bench.report.analysis_cells import (
 )
 from tcb_bench.report.grid import Floats, Grid
 from tcb_bench.report.table import Column, Row, Table
+from tcb_bench.responses import answer_text
 
 NOTE = (
     "For each model, temperature, question type and context, the question whose mean {metric} over "
@@ -83,11 +84,11 @@ def _largest(
 
 
 def text_near(sample: Mapping[str, Any], metric: str, level: float) -> str | None:
-    """The text of the run whose score is nearest to ``level``, the first of equals, or None."""
+    """The answer of the run whose score is nearest to ``level``, the first of equals, or None."""
     scored = [
-        (abs(score - level), row["repeat"], row["text"])
+        (abs(score - level), row["repeat"], text)
         for row in sample.get("rows", ())
-        if row.get("text") is not None
+        if (text := answer_text(row)) is not None
         and isinstance(score := row.get("scores", {}).get(metric), int | float)
     ]
     return min(scored)[2] if scored else None

@@ -9,6 +9,7 @@ from typing import Any
 from tcb_bench.report.analysis_cells import identity, identity_columns, original_index
 from tcb_bench.report.grid import Grid
 from tcb_bench.report.table import Column, Row, Table
+from tcb_bench.responses import answer_text
 
 REMOVAL = re.compile(r"remove:(\d+(?:\+\d+)*)")
 NOTE = (
@@ -98,7 +99,8 @@ def _smallest(
     base: Mapping[str, Any], answers: Mapping[tuple[int, ...], Mapping[str, Any]]
 ) -> dict[str, Any]:
     right = _acc(base)
-    changed = [s for s, row in answers.items() if words(row["text"]) != words(base["text"])]
+    own = words(answer_text(base) or "")
+    changed = [s for s, row in answers.items() if words(answer_text(row) or "") != own]
     flipped = [
         s
         for s, row in answers.items()
@@ -111,8 +113,8 @@ def _smallest(
         "flipped": _listed(flipped) if right is not None else None,
         "flipped_size": min(map(len, flipped), default=None),
         "is_judged": right is not None,
-        "original": base["text"],
-        "perturbed": answers[first]["text"] if first else None,
+        "original": answer_text(base),
+        "perturbed": answer_text(answers[first]) if first else None,
         "n": len(answers),
     }
 

@@ -12,6 +12,7 @@ from tcb_bench.models.positions import RULES
 from tcb_bench.report.load_pairs import Pair
 from tcb_bench.report.load_run import Cell
 from tcb_bench.report.load_samples import HAS_SCORES, read_sample
+from tcb_bench.responses import answer_text
 from tcb_bench.task_spec import POSITIONS
 
 Row = Mapping[str, Any]
@@ -115,5 +116,5 @@ def _answer(row: Row, rule: str | None) -> Any:
     """What was answered; a number by its value, so that 1,000 is 1000."""
     if rule != "final_number":
         return row.get("answer")
-    number = final_number((row.get("text") or "")[row.get("reasoning_chars", 0) :])
+    number = final_number(answer_text(row) or "")
     return number.value if number else None
