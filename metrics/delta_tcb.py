@@ -47,6 +47,7 @@ class TokenStability:
         p_top1: o_k.
         p_top2: o_j*; 0 where V = 1.
         nll: -log o of the token asked for (or the top-1), in nats, >= 0; keeps its digits near 0.
+        entropy: -Σ o_i log o_i, in nats, from 0 to log V; keeps its digits near 0.
         flip_radius: exact L2 distance from h to the nearest state with another top-1; inf if none.
         flip_token: int64, the top-1 there; -1 where there is none.
         h_norm: ‖h‖.
@@ -68,6 +69,7 @@ class TokenStability:
     p_top1: Tensor
     p_top2: Tensor
     nll: Tensor
+    entropy: Tensor
     flip_radius: Tensor
     flip_token: Tensor
     h_norm: Tensor
@@ -223,9 +225,15 @@ def _quantities(head: Head, top: Top, sums: Sums, log_eps: float) -> dict[str, T
         "p_top1": p_top1,
         "p_top2": torch.exp(z_2 - z_k - nll),
         "nll": nll,
+        "entropy": nll + p_top1 * sums.same[:, 2] + rho * (sums.lag - _times(lead, sums.e)),
         "flip_radius": sums.flip / head.scale,
         "flip_token": sums.flip_ids,
     }
+
+
+def _times(lead: Tensor, e: Tensor) -> Tensor:
+    """``lead * e``, and 0 for -inf times 0: there is no other token."""
+    return torch.where(e > 0, lead * e, 0)
 
 
 def _choice_quantities(

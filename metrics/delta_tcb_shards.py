@@ -5,12 +5,13 @@ without one), and t_i = exp(z_i - z_ref) its weight against the best runner-up, 
 all its i != k
 
     e = Σ t_i    s = Σ t_i²    b = Σ t_i² ‖y_i - y_k‖²
-    m = Σ t_i (y_i - y_k)      q = Σ t_i² (y_i - y_k)
+    m = Σ t_i (y_i - y_k)      q = Σ t_i² (y_i - y_k)      lag = Σ t_i (z_ref - z_i)
 
 and with rho = o_ref, ‖J‖_F² = rho² [(o_k² + rho² s) ‖m‖² + b - 2 rho m·q]. Nothing in it cancels
 when o_k goes to 1, and nothing underflows, because the largest t is 1. Rows equal to w_k add
 nothing to m, q and b; they are kept out of ref too (``same`` counts them), or they would hide the
-scale of the others.
+scale of the others. The entropy is -log o_k + rho [(z_k - z_ref) e + lag] and what ``same`` adds:
+all its terms are positive.
 
 One process with the whole vocabulary is one slice. Tensor parallelism is several: each rank runs
 ``Shard.top``, ``rows``, ``pre_cap`` and ``sums``, and between them the ranks exchange what these
@@ -26,6 +27,7 @@ from torch import Tensor
 from tcb_bench.metrics.delta_tcb_head import Head, spans
 
 CELLS = 2**20  # weights per step: few enough to stay in the cache, many enough for few steps
+LOWEST = 1000.0  # exp(-LOWEST) is 0
 NEAR = 16  # runners-up whose rows are differenced one by one; the others go through products
 
 
@@ -52,9 +54,10 @@ class Sums:
 
     Attributes:
         ref: (R,) logit of the best runner-up whose row is not w_k; -inf where there is none.
-        e, s, b: (R,) sums relative to ``ref``.
+        e, s, b, lag: (R,) sums relative to ``ref``.
         m, q: (R, d) sums relative to ``ref``.
-        same: (R, 2) Σ r and Σ r², r = exp(z_i - z_k), over other tokens with the top-1's row.
+        same: (R, 3) Σ r, Σ r² and -Σ r log r, r = exp(z_i - z_k), over other tokens with the row of
+            the top-1 (a bias sets them apart).
         flip: (R,) min (x_k - x_j) / ‖w_k - w_j‖, inf where every row is the top-1's.
         flip_ids: (R,) the j of that, -1 where there is none.
     """
@@ -63,6 +66,7 @@ class Sums:
     e: Tensor
     s: Tensor
     b: Tensor
+    lag: Tensor
     m: Tensor
     q: Tensor
     same: Tensor
@@ -97,6 +101,7 @@ def combine_sums(parts: Sequence[Sums]) -> Sums:
         e=total("e", f),
         s=total("s", f.square()),
         b=total("b", f.square()),
+        lag=total("lag", f) + total("e", torch.special.entr(f)),
         m=total("m", f),
         q=total("q", f.square()),
         same=total("same", torch.ones_like(f)),
@@ -197,17 +202,18 @@ class Shard:
             e=t.sum(1),
             s=t.square().sum(1),
             b=(t * length).square().sum(1),
+            lag=torch.special.entr(t).sum(1),
             m=m,
             q=q,
-            same=torch.stack([r.sum(1), r.square().sum(1)], 1),
+            same=_moments(r),
             flip=flip,
             flip_ids=flip_ids.where(flip < torch.inf, -1),
         )
         return sums, copy.any(1) & ~fresh.any(1)
 
     def _strike_copies(self, crowded: Tensor, peak: Peak) -> Tensor:
-        """Strike every copy of w_k out of x in the rows ``crowded``; their ``Sums.same`` (R, 2)."""
-        same = torch.zeros_like(peak.row[:, :2])
+        """Strike every copy of w_k out of x in the rows ``crowded``; their ``Sums.same`` (R, 3)."""
+        same = peak.row.new_zeros(len(peak.row), 3)
         for i in crowded.nonzero().flatten().tolist():
             x, y_k = self.x[i], self.head.slope(peak.x[i]) * peak.row[i]
             twin = x > -torch.inf
@@ -215,7 +221,7 @@ class Shard:
                 y = self.head.slope(x[a:b, None]) * self.head.rows(a, b)
                 twin[a:b] &= (y == y_k).all(1)
             r = torch.exp(self.head.logit(x[twin]) - self.head.logit(peak.x[i]))
-            same[i, 0], same[i, 1] = r.sum(), r.square().sum()
+            same[i] = _moments(r)
             x[twin] = -torch.inf
         return same
 
@@ -229,9 +235,12 @@ class Shard:
             x, rows = self.x[:, start:stop], head.rows(start, stop)
             weights = buffer[:, : stop - start]
             t, t2 = weights[:n], weights[n:]
-            torch.sub(head.logit(x), _finite(sums.ref)[:, None], out=t).exp_()
+            # beyond -LOWEST t is 0 in any dtype, and 0 times -inf would be NaN
+            torch.sub(head.logit(x), _finite(sums.ref)[:, None], out=t2).clamp_(min=-LOWEST)
+            torch.exp(t2, out=t)
             if head.softcap is not None:
                 t.masked_fill_(x == -torch.inf, 0)
+            sums.lag.sub_(torch.linalg.vecdot(t, t2))
             torch.mul(t, t, out=t2)
             weight_sums += weights.sum(1)
             if head.softcap is None:
@@ -271,6 +280,11 @@ class Shard:
             sums.flip.scatter_reduce_(0, i, ratio, "amin")
             better = (ratio < before) & (ratio == sums.flip[i])
             sums.flip_ids[i[better]] = j[better] + (start + self.head.first_id)
+
+
+def _moments(r: Tensor) -> Tensor:
+    """(..., 3) Σ r, Σ r² and -Σ r log r over the last axis, 0 log 0 = 0."""
+    return torch.stack([r.sum(-1), r.square().sum(-1), torch.special.entr(r).sum(-1)], -1)
 
 
 def _finite(ref: Tensor) -> Tensor:

@@ -7,12 +7,15 @@ import ast
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tcb_bench.config import RunConfig, TaskOptions
 from tcb_bench.errors import UsageError
 from tcb_bench.models.model_args import split_arguments
 from tcb_bench.parser import build_parser
+
+if TYPE_CHECKING:
+    from tcb_bench.trace import TraceConfig
 
 OPTIONAL = (
     *("reference", "references", "bert_score_model", "bert_score_layer"),
@@ -66,6 +69,35 @@ def run_config(arguments: argparse.Namespace) -> RunConfig:
         system_instruction=getattr(arguments, "system_instruction", None),
         fewshot_as_multiturn=getattr(arguments, "fewshot_as_multiturn", False),
         fresh=arguments.fresh,
+    )
+
+
+def trace_config(arguments: argparse.Namespace) -> TraceConfig:
+    """The trace that a parsed ``trace`` command asks for."""
+    from tcb_bench.data_files import read_text
+    from tcb_bench.trace import TraceConfig
+    from tcb_bench.trace_text import Rule
+
+    file = arguments.prompt_file
+    sampling = {name: getattr(arguments, name) for name in ("max_gen_toks", "temperature")}
+    marks = {name: getattr(arguments, name) for name in ("threshold", "window")}
+    given = {name: value for name, value in marks.items() if value is not None}
+    return TraceConfig(
+        model=arguments.model,
+        model_args=arguments.model_args,
+        device=arguments.device,
+        dtype=arguments.dtype,
+        prompt=read_text(file).rstrip("\n") if file is not None else arguments.prompt,
+        task=arguments.tasks,
+        doc=arguments.doc,
+        options=TaskOptions(
+            data=arguments.data or os.environ.get("TCB_BENCH_DATA") or "hub",
+            seed=arguments.seed,
+            gen_kwargs={name: value for name, value in sampling.items() if value is not None},
+        ),
+        include_path=tuple(arguments.include_path),
+        apply_chat_template=arguments.apply_chat_template,
+        rule=Rule(**{**given, **({"window": None} if given.get("window") == 0 else {})}),
     )
 
 

@@ -159,6 +159,23 @@ def recommend(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def trace(arguments: argparse.Namespace) -> int:
+    """``tcb-bench trace``: one text, token by token."""
+    config = cli.trace_config(arguments)
+    from tcb_bench.trace import trace as trace_text
+    from tcb_bench.trace_view import show
+
+    traced = trace_text(config, say)
+    console = Console(highlight=False)
+    show(traced, console, is_whole=arguments.all)
+    if arguments.out is not None:
+        from tcb_bench.trace_files import write_trace
+
+        for path in write_trace(traced, arguments.out):
+            console.print(str(path), soft_wrap=True)
+    return 0
+
+
 def study(arguments: argparse.Namespace) -> int:
     """``tcb-bench study``: an experiment from data to tables, figures and a page."""
     settings = cli.study_settings(arguments)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tcb_bench.data_files import read_csv, read_jsonl, read_text
 from tcb_bench.errors import DataError, reason
+from tcb_bench.generated import made_documents
 from tcb_bench.task_yaml import FILE_BUILDERS
 
 if TYPE_CHECKING:
@@ -49,6 +50,16 @@ def load_documents(config: dict[str, Any], spec: TcbSpec, data: str, folder: Pat
         }
         loaded = DatasetDict(
             {split: Dataset.from_list(found) for split, found in rows.items() if found}
+        )
+    if spec.generator:
+        loaded = DatasetDict(
+            {
+                split: Dataset.from_list(
+                    made_documents(loaded[split].to_list(), config, spec, folder)
+                )
+                for split in splits
+                if split in loaded
+            }
         )
     main = config.get("test_split") or config.get("validation_split")
     if main not in loaded:
@@ -134,7 +145,9 @@ def _sample_rows(
             )
         return []
     name = config.get("dataset_name")
-    rows = [row for row in read_jsonl(path) if row.get("subject", name) == name]
+    rows = read_jsonl(path)
+    if not spec.generator:  # which takes rows of several subjects
+        rows = [row for row in rows if row.get("subject", name) == name]
     if not rows:
         raise MissingData(f"{config['task']}: the shipped sample has no rows of {name!r}")
     return rows
@@ -165,11 +178,12 @@ def _local_rows(
                 return []
             raise MissingData(f"{config['task']}: {path.relative_to(folder)} is not in {folder}")
         rows = read_csv(path, local.get("columns")) if path.suffix == ".csv" else read_jsonl(path)
-        found += [adapt(row, config, f"{path.name} row {i}") for i, row in enumerate(rows)]
+        subject = config.get("dataset_name") if "{config}" in template else path.stem
+        found += [adapt(row, subject, f"{path.name} row {i}") for i, row in enumerate(rows)]
     return found
 
 
-def _mmlu_csv(row: dict[str, Any], config: dict[str, Any], where: str) -> dict[str, Any]:
+def _mmlu_csv(row: dict[str, Any], subject: str | None, where: str) -> dict[str, Any]:
     """A row of the authors' CSV (question, A, B, C, D, letter) with the hub's columns."""
     answer = dict(zip("ABCD", range(4), strict=True)).get(row["answer"].strip())
     if answer is None:
@@ -177,14 +191,14 @@ def _mmlu_csv(row: dict[str, Any], config: dict[str, Any], where: str) -> dict[s
     choices = [row[letter] for letter in "ABCD"]
     return {
         "question": row["question"],
-        "subject": config.get("dataset_name"),
+        "subject": subject,
         "choices": choices,
         "answer": answer,
     }
 
 
-_ADAPTERS: dict[str, Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]] = {
-    "none": lambda row, _config, _where: row,
+_ADAPTERS: dict[str, Callable[[dict[str, Any], str | None, str], dict[str, Any]]] = {
+    "none": lambda row, _subject, _where: row,
     "mmlu_csv": _mmlu_csv,
 }
 

@@ -11,6 +11,7 @@ from tcb_bench.errors import UsageError
 from tcb_bench.parser_options import add_data, add_include, add_resources, add_texts, add_where
 from tcb_bench.parser_research import add_research_commands
 from tcb_bench.parser_study import add_study_commands
+from tcb_bench.parser_trace import add_trace_command
 from tcb_bench.version import __version__
 
 EPILOG = """\
@@ -93,6 +94,7 @@ def build_parser() -> Parser:
     )
     add_study_commands(commands)
     add_research_commands(commands)
+    add_trace_command(commands)
     return parser
 
 

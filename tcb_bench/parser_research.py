@@ -74,6 +74,7 @@ def _interventions(parser: argparse.ArgumentParser) -> None:
 
 def _prompts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--space", metavar="FILE", help="a YAML with your own phrases and shots")
+    parser.add_argument("--task", dest="tasks", metavar="NAME", help="the same as --tasks")
 
 
 OWN = {

@@ -16,7 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from tcb_bench.report.table import Table as DataTable
-from tcb_bench.report.table import cell
 
 if TYPE_CHECKING:
     from tcb_bench.planned import Planned
@@ -186,7 +185,7 @@ def data_table(table: DataTable, leave_out: Sequence[str] = ()) -> Iterator[Any]
         shown.add_column(column.label, justify=side, no_wrap=column.digits is None)
     remarks = []
     for row in table.rows:
-        shown.add_row(*(Text(cell(row.get(c.key), c.digits)) for c in columns))
+        shown.add_row(*(Text(c.text(row.get(c.key))) for c in columns))
         if row.get("reason"):
             where = ", ".join(str(row[c.key]) for c in columns if isinstance(row.get(c.key), str))
             remarks.append(f"{where}: {row['reason']}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -48,6 +49,7 @@ class TcbSpec:
     strata: dict[str, list[Any]] | None  # column -> values; draw and --limit count per cell
     axes: dict[str, str]  # sweep axes that choose documents: axis -> column
     reference: str  # what texts are compared with: none, short or sentence
+    generator: dict[str, Any] | None  # function (module.name) and its settings: rows -> documents
 
     @property
     def has_documents(self) -> bool:
@@ -84,6 +86,7 @@ def tcb_spec(config: Mapping[str, Any], where: str | At) -> TcbSpec:
         strata=_strata(found),
         axes=_texts_by_name(found, "axes", "axis names to columns, like {question_type: type}"),
         reference=found.choice("reference", REFERENCES, "none"),
+        generator=_generator(found),
     )
 
 
@@ -141,6 +144,16 @@ def _local(tcb: Section) -> dict[str, Any] | None:
         raise found.bad("columns", "expected a list of column names")
     found.choice("adapt", ADAPTERS, "none")
     return {"splits": {}, "columns": None, "adapt": "none", **found.values}
+
+
+def _generator(tcb: Section) -> dict[str, Any] | None:
+    if "generator" not in tcb.values:
+        return None
+    found = tcb.inside("generator")
+    name = found.text("function")
+    if name is None or not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)+", name):
+        raise found.bad("function", "expected a function's full name, like my_module.prompts")
+    return dict(found.values)
 
 
 def _check_files(local: Section) -> None:

@@ -49,7 +49,7 @@ def test_the_foundation_imports_only_itself(name):
 
 UPWARD = {
     *("cli", "commands", "listing", "tables", "validate", "__main__", "plan", "perturb_view"),
-    *("parser", "parser_options", "parser_study", "parser_research"),
+    *("parser", "parser_options", "parser_study", "parser_research", "parser_trace"),
 }
 
 

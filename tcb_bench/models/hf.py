@@ -9,9 +9,11 @@ from typing import Any
 from lm_eval.api.instance import Instance
 from torch import Tensor
 
+from tcb_bench.models.batching import Batcher
 from tcb_bench.models.encoding import too_long
 from tcb_bench.models.hf_answers import Job, generations, measured, next_tokens
 from tcb_bench.models.hf_base import CheckedHFLM
+from tcb_bench.models.hf_layers import Probing, layer_norms
 from tcb_bench.models.sampling import Sampling
 from tcb_bench.responses import Response
 
@@ -111,8 +113,7 @@ class HF(CheckedHFLM):
             per context a ``Plain`` with its value, or a ``Failure`` where the context is too long
             or the model gave NaN.
         """
-        texts = iter(self._encoder.encode([c for c in contexts if isinstance(c, str)]))
-        prompts = [next(texts) if isinstance(c, str) else array("i", c) for c in contexts]
+        prompts = self._ids(contexts)
         return self._answer(
             [len(prompt) for prompt in prompts],
             [(0, 0)] * len(prompts),
@@ -120,12 +121,45 @@ class HF(CheckedHFLM):
             on_response,
         )
 
+    def measure_layers(
+        self,
+        contexts: Sequence[str | Sequence[int]],
+        probing: Probing,
+        on_response: OnResponse | None = None,
+    ) -> list[Response]:
+        """How strongly the prediction behind each context depends on every block's output.
+
+        Args:
+            contexts: texts, or token ids as they are.
+            probing: how that is estimated.
+            on_response: called with each response as soon as it is there.
+
+        Returns:
+            per context a ``Plain`` with the value of ``layer_norms``, or a ``Failure``.
+
+        Raises:
+            ModelError: the model's blocks cannot be probed.
+        """
+        prompts = self._ids(contexts)
+        return self._answer(
+            [len(prompt) for prompt in prompts],
+            [(0, 0)] * len(prompts),
+            lambda rows: [layer_norms(self._engine, prompts[i], probing) for i in rows],
+            on_response,
+            batcher=Batcher(max_rows=1),
+        )
+
+    def _ids(self, contexts: Sequence[str | Sequence[int]]) -> list[array[int]]:
+        texts = iter(self._encoder.encode([c for c in contexts if isinstance(c, str)]))
+        return [next(texts) if isinstance(c, str) else array("i", c) for c in contexts]
+
     def _answer(
         self,
         lengths: list[int],
         kinds: list[tuple[int, int]],
         compute: Callable[[list[int]], Sequence[Any]],
         on_response: OnResponse | None,
+        batcher: Batcher | None = None,
     ) -> list[Response]:
         """Responses in the order of the requests; ``kinds`` are (new tokens, choices) of each."""
         found: dict[int, Response] = {}
@@ -140,7 +174,7 @@ class HF(CheckedHFLM):
             deliver(i, too_long(self.name, lengths[i], self.max_length))
         pads = self._engine.pads
         keys: list[Hashable] = [(kinds[i], None if pads else lengths[i]) for i in fits]
-        self._batcher.run(
+        (batcher or self._batcher).run(
             [lengths[i] + kinds[i][0] for i in fits],
             keys,
             lambda rows: compute([fits[row] for row in rows]),

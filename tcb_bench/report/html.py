@@ -66,7 +66,23 @@ class _Ids:
 
 
 def render(page: Page) -> str:
-    """The page as HTML: style, script and figures inside, all text escaped, no clock.
+    """The page as HTML: style, script and figures inside, all text escaped, no clock."""
+    ids = _Ids({"contents"})
+    return fill(
+        "template.html",
+        styles=["report.css"],
+        script="report.js",
+        page={
+            "title": page.title,
+            "lead": page.lead,
+            "notices": page.notices,
+            "sections": [_section(section, ids) for section in page.sections],
+        },
+    )
+
+
+def fill(template: str, *, styles: Sequence[str], script: str, **values: Any) -> str:
+    """A template of this folder with its style and script inside, everything else escaped.
 
     A Content-Security-Policy lets only the page's own script run (by its hash) and nothing be
     fetched, so a model's answer is inert even where escaping should fail.
@@ -81,18 +97,13 @@ def render(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    script = (HERE / "report.js").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    ids = _Ids({"contents"})
-    return environment.get_template("template.html").render(
-        page={
-            "title": page.title,
-            "lead": page.lead,
-            "notices": page.notices,
-            "sections": [_section(section, ids) for section in page.sections],
-        },
-        style=Markup((HERE / "report.css").read_text(encoding="utf-8")),  # noqa: S704 - our file
-        script=Markup(script),  # noqa: S704 - our file
+    code = (HERE / script).read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+    style = "".join((HERE / name).read_text(encoding="utf-8") for name in styles)
+    return environment.get_template(template).render(
+        **values,
+        style=Markup(style),  # noqa: S704 - our file
+        script=Markup(code),  # noqa: S704 - our file
         script_hash=f"sha256-{digest}",
     )
 

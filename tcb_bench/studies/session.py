@@ -18,6 +18,8 @@ from tcb_bench.responses import Failure, Plain, Response
 Say = Callable[[str], None]
 Measure = Callable[[Any], Sequence[Any]]
 """From (B, d) hidden states, finite, on the head's device, to B values of JSON types."""
+Compute = Callable[[Sequence[Any], Callable[[int, Response], None]], Any]
+"""Given contexts, hands over (index, ``Plain`` or ``Failure``) of each as soon as it is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,27 @@ class Session:
                 f"study {self.name} needs the hidden states themselves, which only the "
                 "transformers back end gives: --model hf/..."
             )
+        return self.computed(
+            what,
+            contexts,
+            lambda missing, keep: self.model.measure_states(missing, measure, keep),
+            **parameters,
+        )
+
+    def computed(
+        self, what: str, contexts: Sequence[Any], compute: Compute, **parameters: Any
+    ) -> list[Any]:
+        """What ``compute`` makes of each context, kept like a response.
+
+        Args:
+            what: name and version of the computation; part of the key, with ``parameters``.
+            contexts: of JSON types.
+            compute: called once with the contexts that lack a value.
+            parameters: everything else that the values depend on, JSON types.
+
+        Returns:
+            per context the value, or a ``Failure``.
+        """
         asks = [
             Ask(
                 (f"{self.name}|{what}", str(i), 0, 0),
@@ -158,10 +181,7 @@ class Session:
             for i, context in enumerate(contexts)
         ]
         found = self.lm.answered(
-            asks,
-            lambda missing, keep: self.model.measure_states(
-                [ask.arguments[0] for ask in missing], measure, keep
-            ),
+            asks, lambda missing, keep: compute([ask.arguments[0] for ask in missing], keep)
         )
         return [r.value if isinstance(r, Plain) else r for r in self._kept(found)]
 

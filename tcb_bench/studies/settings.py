@@ -38,6 +38,8 @@ def _as(value: Any, shipped: Any, where: str) -> Any:
     """The value in the shipped one's type; null is free, and takes anything."""
     if shipped is None or value is None and not isinstance(shipped, bool | int | float):
         return value
+    if isinstance(shipped, bool) and str(value).lower() in ("true", "false"):
+        return str(value).lower() == "true"  # `--set` has Python's words, YAML its own
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if isinstance(shipped, float) and is_number:
         return float(value)

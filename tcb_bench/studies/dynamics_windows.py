@@ -1,0 +1,125 @@
+"""Do dips precede loops? Windows before a loop against the same text and against other texts.
+
+All marks are made anew from the tokens before the loop's beginning alone: in a loop delta_tcb is
+high, and a median over both would make a dip of everything that comes before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcb_bench.metrics.dynamics import Contrast, first_against_others, robust_z, windows_back
+from tcb_bench.studies.dynamics_texts import Case
+from tcb_bench.trace_text import TracedText
+
+Floats = NDArray[np.float64]
+Measure = Callable[[Floats], Floats]
+"""From (k, width) z-scores to (k,) values, one per window."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """The settings of the comparison: window of z, width of the windows, permutations, seed."""
+
+    window: int | None
+    width: int
+    resamples: int
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """One measure against one control."""
+
+    measure: str
+    control: str
+    contrast: Contrast
+    n_left_out: int
+
+
+def texts_of(cases: Sequence[Case]) -> list[TracedText]:
+    """The texts that are there."""
+    return [case.text for case in cases if case.text is not None]
+
+
+def usable(texts: Sequence[TracedText], width: int) -> list[TracedText]:
+    """Looping texts with at least two windows before the loop's beginning."""
+    return [t for t in texts if t.loop is not None and t.loop.onset >= 2 * width]
+
+
+def contrasts(
+    texts: Sequence[TracedText], thresholds: Sequence[float], design: Design
+) -> list[Found]:
+    """Every measure against windows of the same text, and of other texts at the same positions."""
+    looping = [t for t in texts if t.loop is not None]
+    subjects = usable(texts, design.width)
+    own = [z_windows(t, t.loop.onset, design) for t in subjects if t.loop is not None]
+    others = [_at_risk(subject, texts, design) for subject in subjects]
+    found = []
+    for name, measure in _measures(thresholds).items():
+        within = [measure(windows) for windows in own]
+        across = [
+            np.concatenate([measure(windows[:1]), measure(rest)])
+            for windows, rest in zip(own, others, strict=True)
+        ]
+        for control, groups in (("same text", within), ("other texts", across)):
+            contrast = first_against_others(groups, resamples=design.resamples, seed=design.seed)
+            left = len(looping) - contrast.difference.n
+            found.append(Found(measure=name, control=control, contrast=contrast, n_left_out=left))
+    return found
+
+
+def z_windows(text: TracedText, end: int, design: Design) -> Floats:
+    """(k, width) z-scores of log10 delta_tcb, of the tokens before ``end``, nearest first."""
+    z: Floats = robust_z(text.log10_delta[:end], design.window)
+    windows: Floats = windows_back(z, end, design.width)
+    return windows
+
+
+def _at_risk(subject: TracedText, texts: Sequence[TracedText], design: Design) -> Floats:
+    """(m, width) the same positions of the texts that reach them and do not loop by then."""
+    assert subject.loop is not None
+    end = subject.loop.onset
+    rows = [
+        z_windows(text, end, design)[0]
+        for text in texts
+        if len(text) >= end and (text.loop is None or text.loop.onset >= end + design.width)
+    ]
+    return np.array(rows).reshape(-1, design.width)
+
+
+def _measures(thresholds: Sequence[float]) -> dict[str, Measure]:
+    """Name -> value of a window; NaN where no token of it has a z-score."""
+
+    def share(threshold: float) -> Measure:
+        return lambda z: _mean(np.where(np.isnan(z), np.nan, z <= -threshold))
+
+    found: dict[str, Measure] = {f"dips (z <= -{t:g})": share(t) for t in thresholds}
+    return found | {
+        "lowest z": lambda z: _mean(np.where(np.isnan(z), np.inf, z).min(1, keepdims=True)),
+        "mean z": lambda z: _mean(np.where(np.isfinite(z), z, np.nan)),
+    }
+
+
+def _mean(values: Floats) -> Floats:
+    """(k,) means of the finite entries of (k, w); NaN where there is none."""
+    known = np.isfinite(values)
+    count = known.sum(1)
+    total: Floats = np.where(known, values, 0.0).sum(1)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def aligned(texts: Sequence[TracedText], reach: int, value: Callable[[TracedText], Any]) -> Floats:
+    """(texts, 2 reach + 1) values around each loop's beginning, NaN beyond a text's ends."""
+    rows = []
+    for text in texts:
+        if text.loop is not None:
+            padded = np.full(len(text) + 2 * reach, np.nan)
+            padded[reach : reach + len(text)] = value(text)
+            rows.append(padded[text.loop.onset : text.loop.onset + 2 * reach + 1])
+    return np.array(rows).reshape(-1, 2 * reach + 1)
