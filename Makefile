@@ -30,11 +30,13 @@ $(VENV)/.ready: setup.cfg pyproject.toml Makefile
 test-env: $(VENV)/.ready
 
 demo: test-env
-	$(BIN)/tcb-bench run --model demo --data sample --tasks mmlu_tcb,gsm8k_tcb --limit 10 --output_path $(DEMO)
+	$(BIN)/tcb-bench trace --max_gen_toks 40 \
+	  --prompt "The hills said go, go, go, and the river said stay, stay, stay, and the child said"
 	$(BIN)/tcb-bench run --model demo --data sample --tasks hotpotqa_tempperturb --limit 1 \
 	  --where temperature=0.0,1.4 --apply_chat_template --gen_kwargs max_gen_toks=24 \
 	  --bert_score_model demo --output_path $(DEMO)/sweep
 	$(BIN)/tcb-bench report $(DEMO)/sweep/demo --out $(DEMO)/report
+	$(BIN)/tcb-bench run --model demo --data sample --tasks mmlu_tcb,gsm8k_tcb --limit 10 --output_path $(DEMO)
 
 test: test-env
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_OPTIONS) -m "not vllm"

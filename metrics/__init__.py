@@ -32,6 +32,7 @@ METRICS: dict[str, Metric] = {
     "p_top1": Metric("probability", None, "probability of the top token"),
     "p_top2": Metric("probability", None, "probability of the second token"),
     "nll": Metric("nats", None, "-log probability of the token predicted or generated"),
+    "entropy": Metric("nats", None, "-sum o_i log o_i of the next-token distribution, to log V"),
     "bertscore_f1": Metric("1", True, "BERTScore F1 of the answer against its reference"),
     "bertscore_precision": Metric("1", True, "BERTScore of the answer's tokens in the reference"),
     "bertscore_recall": Metric("1", True, "BERTScore of the reference's tokens in the answer"),

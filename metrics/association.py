@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tcb_bench.metrics.paired_auroc import paired_aurocs
 from tcb_bench.metrics.statistics import Interval, percentile_interval, resampled_sums
 
 Floats = NDArray[np.float64]
@@ -129,13 +130,7 @@ def auroc(
     Checked against: scipy.stats.mannwhitneyu, also of brute-force resamples.
     """
     a, b = _pairs(score, event)
-    n = len(a)
-    if not 0 < b.sum() < n:
-        return Interval(None, None, None, None, n)
-    counts = resampled_sums(np.eye(n), resamples=resamples, seed=seed)
-    draws = _area(counts, _midranks(a, counts), b)
-    own = np.ones((1, n))
-    return percentile_interval(float(_area(own, _midranks(a, own), b)[0]), draws, n=n, level=level)
+    return paired_aurocs(a[:, None], b, resamples=resamples, level=level, seed=seed).areas[0]
 
 
 def _pairs(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
@@ -192,12 +187,4 @@ def _deviations(counts: Floats, values: Floats) -> Floats:
     from_low = np.where(drawn, values - low, 0.0) / width
     means = (counts * from_low).sum(axis=1, keepdims=True) / counts.sum(axis=1, keepdims=True)
     found: Floats = np.where(drawn & (high > low), from_low - means, 0.0)
-    return found
-
-
-def _area(counts: Floats, ranks: Floats, event: Floats) -> Floats:
-    events = (counts * event).sum(axis=1)
-    others = counts.sum(axis=1) - events
-    u = (counts * ranks * event).sum(axis=1) - events * (events + 1) / 2
-    found: Floats = u / np.where(events * others > 0, events * others, np.nan)
     return found

@@ -138,26 +138,6 @@ def _runs(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
 
 
-def windows_back(values: ArrayLike, end: int, width: int) -> Floats:
-    """The (k, width) disjoint windows that lead back from ``end`` (not included), nearest first.
-
-    Args:
-        values: (T,) one number per token.
-        end: from 0 to T; what remains at the text's beginning is left out.
-        width: >= 1.
-
-    >>> windows_back([0, 1, 2, 3, 4, 5], end=5, width=2).tolist()
-    [[3.0, 4.0], [1.0, 2.0]]
-    """
-    x = np.asarray(values, dtype=np.float64)
-    if x.ndim != 1 or not 0 <= end <= len(x) or width < 1:
-        raise ValueError(
-            f"expected (T,) values, 0 <= end <= T and width >= 1; got {x.shape}, {end} and {width}"
-        )
-    count = end // width
-    return x[end - count * width : end].reshape(count, width)[::-1]
-
-
 @dataclass(frozen=True, slots=True)
 class Contrast:
     """Firsts against the others of their groups.
@@ -195,9 +175,9 @@ def first_against_others(
     Source: Fisher's randomisation test, one stratum per group.
     Checked against: all combinations, enumerated.
     """
-    known = [(x := np.asarray(group, dtype=np.float64))[~np.isnan(x)] for group in groups]
-    firsts = [len(group) > 0 and not np.isnan(np.asarray(group, float)[0]) for group in groups]
-    used = [x for x, has_first in zip(known, firsts, strict=True) if has_first and len(x) > 1]
+    given = [np.asarray(group, dtype=np.float64) for group in groups]
+    known = [x[~np.isnan(x)] for x in given if len(x) and not np.isnan(x[0])]
+    used = [x for x in known if len(x) > 1]
     if not used:
         return Contrast(None, None, Interval(None, None, None, None, 0), None)
     gaps = [(len(x) * x - x.sum()) / (len(x) - 1) for x in used]  # each against the others

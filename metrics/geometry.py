@@ -15,7 +15,7 @@ Move = tuple[int, float]
 
 
 @dataclass(frozen=True)
-class Moved:
+class MovedCompetitors:
     """delta_tcb of N prediction points before and after each of M moves, float64 on the CPU.
 
     Attributes:
@@ -41,7 +41,7 @@ def moved_competitors(
     *,
     eps: float = 1.0,
     workspace_mib: float = 64,
-) -> Moved:
+) -> MovedCompetitors:
     """delta_tcb with the rows of the K best competitors moved along the line to the top-1's row.
 
         w_j' = w_j + a (w_k - w_j), the K tokens j != k of highest logit; h and o as they were
@@ -64,8 +64,8 @@ def moved_competitors(
         workspace_mib: bound on temporaries, although one row of logits (V,) is always held.
 
     Returns:
-        ``Moved``. Logits and the sums over the rest are in the head's compute dtype, the rest of
-        the arithmetic in float64.
+        ``MovedCompetitors``. Logits and the sums over the rest are in the head's compute dtype, the
+        rest of the arithmetic in float64.
 
     Raises:
         ValueError: a K or a is out of range, or as ``token_stability``.
@@ -91,7 +91,7 @@ def moved_competitors(
     log_delta = (math.log(eps / head.scale) - torch.cat([p[0] for p in parts])) / math.log(10)
     s_2, p_top1, top1 = (torch.cat([part[i] for part in parts]) for i in (1, 2, 3))
     v_eff = (1 / s_2).clamp_(min=1)
-    return Moved(log_delta[:, 0], log_delta[:, 1:], v_eff, p_top1, top1)
+    return MovedCompetitors(log_delta[:, 0], log_delta[:, 1:], v_eff, p_top1, top1)
 
 
 def check_moves(moves: Sequence[Move], size: int) -> None:

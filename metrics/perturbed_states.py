@@ -12,7 +12,7 @@ CELLS = 2**22  # of one (directions, V) table in float64: 32 MiB
 
 
 @dataclass(frozen=True)
-class Moved:
+class MovedStates:
     """N states moved along M directions by C lengths each; float64.
 
     Attributes:
@@ -27,7 +27,7 @@ class Moved:
 
 
 @torch.no_grad()
-def moved(hidden: Tensor, head: Head, directions: Tensor, lengths: Tensor) -> Moved:
+def moved(hidden: Tensor, head: Head, directions: Tensor, lengths: Tensor) -> MovedStates:
     """The prediction behind h + r u, for every direction u and length r of each state.
 
     o' = softmax(z(h + r u));  z(h + r u) = cap(x + r scale W u): one product W u serves all r.
@@ -42,7 +42,7 @@ def moved(hidden: Tensor, head: Head, directions: Tensor, lengths: Tensor) -> Mo
         lengths: (N, C) finite, >= 0, in the units of the states' norm.
 
     Returns:
-        ``Moved``.
+        ``MovedStates``.
 
     Raises:
         ValueError: shapes do not fit, a direction is no unit vector, a length is not finite.
@@ -73,7 +73,7 @@ def moved(hidden: Tensor, head: Head, directions: Tensor, lengths: Tensor) -> Mo
             slope[row, a:b] = start.slope(shift)
             for c, length in enumerate(lengths[row].tolist()):
                 change[row, a:b, c], flipped[row, a:b, c] = start.moved(length * shift)
-    return Moved(change, flipped, slope)
+    return MovedStates(change, flipped, slope)
 
 
 def random_directions(n: int, count: int, width: int, seed: int) -> Tensor:

@@ -21,11 +21,11 @@ from tcb_bench.metrics.variability import summary
 
 MEDIANS = (
     *("delta_tcb", "log10_delta_tcb", "flip_radius", "relative_delta", "relative_flip_radius"),
-    *("v_eff", "logit_margin", "p_top1", "p_top2", "nll", "h_norm"),
+    *("v_eff", "logit_margin", "p_top1", "p_top2", "nll", "entropy", "h_norm"),
     *("choice_margin", "choice_flip_radius"),
 )
 LOG10_MEANS = ("delta_tcb", "flip_radius", "relative_delta", "relative_flip_radius")
-MEANS = ("v_eff", "logit_margin", "p_top1", "p_top2", "nll", "answer_mass")
+MEANS = ("v_eff", "logit_margin", "p_top1", "p_top2", "nll", "entropy", "answer_mass")
 SHARES = ("acc", "greedy_is_choice")
 ALWAYS = ("acc",)
 TEXT_SCORES = (

@@ -111,6 +111,8 @@ def study_settings(arguments: argparse.Namespace) -> dict[str, Any]:
         over |= parse_pairs(pair, "--set")
     given = {name: getattr(arguments, name, None) for name in SETTING_OPTIONS}
     over |= {name: value for name, value in given.items() if value}
+    if arguments.tasks:
+        over["tasks"] = list(_names(arguments.tasks))
     return read_settings(arguments.study, arguments.config, over)
 
 

@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
         from tcb_bench.planned import planned
 
         rows = planned(config.tasks, config.options, config.include_path)
-        Console(highlight=False).print(planned_table({config.model: rows}))
+        Console(highlight=False, markup=False).print(planned_table({config.model: rows}))
         return 0
     from tcb_bench import run as engine
 
@@ -99,7 +99,7 @@ def perturb(arguments: argparse.Namespace) -> int:
     """``tcb-bench perturb``: documents before and after, side by side."""
     from tcb_bench.perturb_view import show
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     return show(
         console, arguments.kind, arguments.task, cli.task_options(arguments), arguments.include_path
     )
@@ -117,7 +117,7 @@ def references(arguments: argparse.Namespace) -> int:
             progress.stop()
             say(f"interrupted: {progress.done} of {progress.total} are saved; run it again")
             return INTERRUPTED
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     console.print(f"references  {made.path}  ({made.n}, sha256 {made.sha256[:12]})", soft_wrap=True)
     if made.without_answer:
         shown = ", ".join(made.without_answer[:8])
@@ -140,7 +140,7 @@ def report(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
     )
     for path in paths:
-        Console(highlight=False).print(str(path), soft_wrap=True)
+        Console(highlight=False, markup=False).print(str(path), soft_wrap=True)
     return 0
 
 
@@ -155,18 +155,22 @@ def recommend(arguments: argparse.Namespace) -> int:
         is_one = len({row["model"] for row in table.rows}) == 1
         left_out = (*NOT_IN_A_TERMINAL, *(["model"] if is_one else []))
         for renderable in data_table(table, left_out):
-            Console(highlight=False).print(renderable)
+            Console(highlight=False, markup=False).print(renderable)
     return 0
 
 
 def trace(arguments: argparse.Namespace) -> int:
     """``tcb-bench trace``: one text, token by token."""
     config = cli.trace_config(arguments)
+    if arguments.out is not None:
+        from tcb_bench.trace_files import make_folder
+
+        make_folder(arguments.out)
     from tcb_bench.trace import trace as trace_text
     from tcb_bench.trace_view import show
 
     traced = trace_text(config, say)
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     show(traced, console, is_whole=arguments.all)
     if arguments.out is not None:
         from tcb_bench.trace_files import write_trace
@@ -203,7 +207,7 @@ def study(arguments: argparse.Namespace) -> int:
 
 
 def _show_study(outcome: StudyOutcome) -> None:
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     for table in outcome.findings.tables:
         for renderable in data_table(table):
             console.print(renderable)
@@ -233,14 +237,14 @@ def _run_plan(arguments: argparse.Namespace) -> int:
 
     plan = read_plan(arguments.plan)
     if arguments.dry_run:
-        Console(highlight=False).print(planned_table(planned_models(plan)))
+        Console(highlight=False, markup=False).print(planned_table(planned_models(plan)))
         return 0
     check_files(plan)
     return run_plan(plan, say)
 
 
 def _show(outcome: Outcome) -> None:
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     tasks = outcome.result["tcb_bench"]["tasks"].items()
     swept = [name for name, task in tasks if len(task["conditions"]) > 1]
     for renderable in result_table(outcome.result):

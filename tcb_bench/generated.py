@@ -41,7 +41,8 @@ def made_documents(rows: Rows, config: dict[str, Any], spec: TcbSpec, folder: Pa
         ) from error
     except Exception as error:
         raise DataError(
-            f"{config['task']}: tcb.generator {name} failed: {reason(error)}"
+            f"{config['task']}: tcb.generator {name} failed: "
+            f"{type(error).__name__}: {reason(error)}"
         ) from error
     _check(made, f"{config['task']}: tcb.generator {name}")
     return made

@@ -35,7 +35,8 @@ def add_research_commands(commands: Any) -> None:
     for name, summary in STUDIES.items():
         parser = names.add_parser(name, help=summary, description=summary, allow_abbrev=False)
         _add_common(parser)
-        OWN.get(name, lambda parser: None)(parser)
+        if name in OWN:
+            OWN[name](parser)
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:

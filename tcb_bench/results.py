@@ -259,6 +259,6 @@ def _replace(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
         raise StoreError(
-            f"{path}: cannot be written: {error.strerror}; the responses are safe in the store, "
-            "`tcb-bench score` writes the results once there is room"
+            f"{path}: cannot be written: {error.strerror}; the responses are safe in the store: "
+            "put that right, and give the same command again"
         ) from None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -20,6 +22,7 @@ from tcb_bench.report.table import Table as DataTable
 if TYPE_CHECKING:
     from tcb_bench.planned import Planned
 
+NUMBER = re.compile(r"[-+<]?\d")
 SHOWN = (
     ("bertscore_f1", "BERTScore F1", "{:.4f}"),
     ("rougeL", "ROUGE-L", "{:.3f}"),
@@ -177,22 +180,58 @@ def planned_table(models: Mapping[str, Sequence[Planned]]) -> Table:
 
 
 def data_table(table: DataTable, leave_out: Sequence[str] = ()) -> Iterator[Any]:
-    """A table of the analysis in the terminal, its remarks and its note below."""
+    """A table of the analysis in the terminal, its remarks and its note below.
+
+    One that is too wide comes in parts, the first columns in each of them: no number is cut.
+    """
     columns = [c for c in table.columns if c.key not in (*leave_out, "reason")]
-    shown = Table(title=table.title, title_justify="left", title_style="bold")
-    for column in columns:
-        side: Any = "right" if column.digits is not None else "left"
-        shown.add_column(column.label, justify=side, no_wrap=column.digits is None)
-    remarks = []
+    cells = [[c.text(row.get(c.key)) for c in columns] for row in table.rows]
+    words = [[c.label, *(row[i] for row in cells)] for i, c in enumerate(columns)]
+    widths = [max(_room(text) for text in column) for column in words]
+    for number, part in enumerate(_parts(widths, _names(cells), Console().width)):
+        title = table.title if number == 0 else f"{table.title} (continued)"
+        shown = Table(title=title, title_justify="left", title_style="bold")
+        for i in part:
+            side: Any = "right" if columns[i].digits is not None else "left"
+            shown.add_column(columns[i].label, justify=side, min_width=widths[i], overflow="fold")
+        for texts in cells:
+            shown.add_row(*(Text(texts[i]) for i in part))
+        yield shown
     for row in table.rows:
-        shown.add_row(*(Text(c.text(row.get(c.key))) for c in columns))
         if row.get("reason"):
             where = ", ".join(str(row[c.key]) for c in columns if isinstance(row.get(c.key), str))
-            remarks.append(f"{where}: {row['reason']}")
-    yield shown
-    yield from (Text(line) for line in remarks)
+            yield Text(f"{where}: {row['reason']}")
     if table.note:
         yield Padding(Text(table.note, style="dim"), (1, 0, 1, 0))
+
+
+def _room(text: str) -> int:
+    """Columns of the terminal that a cell needs: words and numbers with intervals stay whole."""
+    if NUMBER.match(text) and len(text) <= 32:
+        return len(text)
+    return max((cell_len(word) for word in text.split()), default=1)
+
+
+def _names(cells: Sequence[Sequence[str]]) -> int:
+    """How many first columns say which row it is: those without a number, one at least."""
+    is_name = [
+        not any(NUMBER.match(cell) for cell in column) for column in zip(*cells, strict=True)
+    ]
+    return max(1, next((i for i, name in enumerate(is_name) if not name), 1))
+
+
+def _parts(widths: Sequence[int], names: int, room: int) -> list[list[int]]:
+    """Which columns stand together in ``room``, each group with the first ``names``."""
+    first = list(range(min(names, len(widths))))
+    if 1 + sum(widths[i] + 3 for i in first) > room / 2:
+        first = first[:1]
+    parts, now = [], list(first)
+    for i in range(len(first), len(widths)):
+        if len(now) > len(first) and 1 + sum(widths[j] + 3 for j in [*now, i]) > room:
+            parts.append(now)
+            now = list(first)
+        now.append(i)
+    return [*parts, now]
 
 
 def _stock_table(name: str, entry: Mapping[str, Any]) -> Table:

@@ -14,7 +14,7 @@ from tcb_bench.errors import DataError, ModelError, UnknownName, UsageError
 from tcb_bench.load_tasks import load_tasks, quiet
 from tcb_bench.models.resolve import ModelSpec, resolve, running
 from tcb_bench.responses import Failure
-from tcb_bench.results import signature
+from tcb_bench.results import digest, signature
 from tcb_bench.trace_text import Rule, TracedText, traced_text
 
 Say = Callable[[str], None]
@@ -53,6 +53,10 @@ class TraceConfig:
             raise UsageError(
                 "what to trace? give one of --prompt TEXT, --prompt_file FILE, or --tasks TASK "
                 "with --doc ID"
+            )
+        if self.task is not None and ("," in self.task or not self.task.strip()):
+            raise UsageError(
+                f"--tasks {self.task!r}: trace takes one task, as in --tasks gsm8k_tcb"
             )
         if self.doc is not None and self.task is None:
             raise UsageError(f"--doc {self.doc}: name its task: --tasks TASK")
@@ -108,7 +112,7 @@ def trace(config: TraceConfig, say: Say = lambda line: None) -> Trace:
             model={"name": spec.label, **model.info},
             rule=config.rule,
             text=traced_text(found, config.rule),
-            signature=_signature(config, spec, model, generation),
+            signature=_signature(config, spec, model, prompt, generation),
         )
 
 
@@ -163,11 +167,12 @@ def _prompt(config: TraceConfig, task: Any, doc: Mapping[str, Any], model: Any) 
 
 
 def _signature(
-    config: TraceConfig, spec: ModelSpec, model: Any, generation: Mapping[str, Any]
+    config: TraceConfig, spec: ModelSpec, model: Any, prompt: str, generation: Mapping[str, Any]
 ) -> str:
     info, rule = model.info, config.rule
     parts = {
         "trace": config.task or "prompt",
+        "prompt": digest(prompt)[:8],
         "model": spec.label,
         "rev": info.get("revision"),
         "backend": info.get("backend"),

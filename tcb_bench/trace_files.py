@@ -31,6 +31,22 @@ CHOICES = (
 """What the page's colours may show: quantity, label, and the direction of more stable."""
 
 
+def make_folder(folder: Path) -> None:
+    """The folder of ``--out``, made before a model is loaded for it.
+
+    Raises:
+        StoreError: it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _cannot(folder, error) from None
+
+
+def _cannot(folder: Path, error: OSError) -> StoreError:
+    return StoreError(f"{folder}: cannot be written: {error.strerror}; give another --out")
+
+
 def write_trace(trace: Trace, folder: Path) -> list[Path]:
     """``trace.json``, and with the report extra ``trace.png``, ``.svg`` and ``.html``.
 
@@ -54,9 +70,7 @@ def write_trace(trace: Trace, folder: Path) -> list[Path]:
             page.write_bytes(page_of(trace, picture).encode("utf-8", "replace"))
             paths.append(page)
     except OSError as error:
-        raise StoreError(
-            f"{folder}: cannot be written: {error.strerror}; give another --out"
-        ) from None
+        raise _cannot(folder, error) from None
     return paths
 
 

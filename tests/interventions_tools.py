@@ -21,7 +21,7 @@ def session_in(folder, item="test/5", **over):
         config=config,
         settings=settings,
         folder=folder,
-        lm=None,
+        start=lambda: None,
         say=lambda line: None,
     )
 

@@ -157,3 +157,13 @@ def test_a_tasks_own_gold_that_would_not_score_is_refused(capsys, tmp_path):
     )
     assert main(["validate", str(tmp_path / "t.yaml")]) == 1
     assert "gold answer 'two' has no number; use `answer: exact`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("study", ["geometry", "dynamics"])
+def test_the_tasks_of_a_study_are_those_that_were_asked(study):
+    from tcb_bench.cli import study_settings
+    from tcb_bench.parser import build_parser
+
+    words = ["study", study, "--tasks", "gsm8k_tcb, dpd_tcb"]
+    settings = study_settings(build_parser().parse_args(words))
+    assert settings["tasks"] == ["gsm8k_tcb", "dpd_tcb"]  # study.json shows them

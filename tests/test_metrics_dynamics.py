@@ -17,7 +17,6 @@ from tcb_bench.metrics.dynamics import (
     find_loop,
     first_against_others,
     robust_z,
-    windows_back,
 )
 
 RNG = np.random.default_rng(0)
@@ -81,12 +80,6 @@ def test_a_loop_begins_with_the_first_token_that_repeats():
     assert find_loop([5] * 12) == Loop(0, 1, 12)
 
 
-def test_windows_lead_back_from_the_end_without_overlap():
-    windows = windows_back(np.arange(11), end=10, width=3)
-    assert windows.tolist() == [[7, 8, 9], [4, 5, 6], [1, 2, 3]]
-    assert windows_back(np.arange(3), end=2, width=3).shape == (0, 3)
-
-
 def enumerated_p(groups):
     """Share of all choices of a first per group whose |d| reaches the observed one."""
 
@@ -141,7 +134,6 @@ def test_under_the_null_hypothesis_small_p_values_are_rare():
         lambda: robust_z([[1.0]]),
         lambda: robust_z([1.0], window=0),
         lambda: find_loop([1], repeats=1),
-        lambda: windows_back([1.0], end=2, width=1),
     ],
 )
 def test_what_does_not_fit_is_refused(call):

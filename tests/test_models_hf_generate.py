@@ -181,17 +181,17 @@ def test_a_prompt_that_is_asked_many_times_is_computed_once_and_answered_alike(
         for t, seed in ((0.0, None), (0.9, 1), (0.9, 2))
     ]
     shared = []
-    original = type(hf_demo._engine)._shared_cache
+    original = type(hf_demo._engine).shared_cache
 
     def noted(engine, prompts):
         found = original(engine, prompts)
         shared.append((len(set(map(tuple, prompts))), len(prompts), bool(found)))
         return found
 
-    monkeypatch.setattr(type(hf_demo._engine), "_shared_cache", noted)
+    monkeypatch.setattr(type(hf_demo._engine), "shared_cache", noted)
     together = traced(hf_demo, *wanted)
     assert shared == [(2, 9, True)]
-    monkeypatch.setattr(type(hf_demo._engine), "_shared_cache", lambda engine, prompts: {})
+    monkeypatch.setattr(type(hf_demo._engine), "shared_cache", lambda engine, prompts: {})
     alone = traced(hf_demo, *wanted)
     for a, b in zip(together, alone, strict=True):
         assert (a.text, a.tokens, a.positions) == (b.text, b.tokens, b.positions)

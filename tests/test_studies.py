@@ -1,22 +1,27 @@
 """What all studies share: settings, the session, files, the report. Oracle: the hf back end."""
 
+import io
 import json
+import math
 import sys
 import types
 from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 from toy_models import byte_tokenizer, toy
 
+from tcb_bench import commands
 from tcb_bench.__main__ import main
 from tcb_bench.config import RunConfig, TaskOptions
-from tcb_bench.errors import DataError, UnknownName, UsageError
+from tcb_bench.errors import DataError, ModelError, StoreError, UnknownName, UsageError
 from tcb_bench.report.build import report
 from tcb_bench.report.table import Column, Table
 from tcb_bench.studies import STUDIES, run_study
 from tcb_bench.studies.findings import Findings
 from tcb_bench.studies.settings import HERE, read_settings
+from tcb_bench.tables import data_table
 
 CONTEXTS = ["one", "two two", "three", [5, 6, 7]]
 
@@ -139,6 +144,40 @@ def test_a_damaged_study_file_is_named(study_of, tmp_path):
         report([outcome.folder.parents[1]], tmp_path / "report")
 
 
+def test_a_figure_that_is_gone_is_named(study_of, tmp_path):
+    outcome, _ = study_of(norm_study)
+    path = outcome.folder / "study.json"
+    files = {"png": "figures/x.png", "svg": "figures/x.svg"}
+    picture = {"name": "x", **files, "title": "", "caption": "", "width": 1}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"figures": [picture]}))
+    with pytest.raises(DataError, match=r"x\.png: the study's figure is missing"):
+        report([outcome.folder], tmp_path / "report")
+
+
+def test_brackets_in_a_text_are_no_markup_of_the_terminal(study_of, capsys):
+    def study(session):
+        table = Table("t", "[/i] title", "[/n]", [Column("x", "[/c]", None)], [{"x": "[/b] cell"}])
+        return Findings(tables=[table], rows=[], notes=["[/b] a note"])
+
+    commands._show_study(study_of(study)[0])
+    shown = capsys.readouterr().out
+    for text in ("[/i] title", "[/n]", "[/c]", "[/b] cell", "[/b] a note"):
+        assert text in shown
+
+
+def test_a_table_too_wide_for_the_terminal_comes_in_parts_with_every_number_whole(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    columns = [Column("set", "set"), *(Column(f"c{i}", f"column {i}") for i in range(9))]
+    row = {"set": "all", **{f"c{i}": f"{i}.00 [{i}.25, {i}.75]" for i in range(9)}}
+    out = io.StringIO()
+    console = Console(file=out, width=80)
+    for part in data_table(Table("t", "Wide", "", columns, [row])):
+        console.print(part)
+    lines = out.getvalue().splitlines()
+    assert all(row[f"c{i}"] in out.getvalue() for i in range(9)) and max(map(len, lines)) <= 80
+    assert sum("all" in line for line in lines) == out.getvalue().count("Wide") > 1
+
+
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_has_its_settings_and_its_module(name):
     settings = read_settings(name)
@@ -150,15 +189,19 @@ def test_every_study_has_its_settings_and_its_module(name):
 
 @pytest.fixture
 def shipped(tmp_path, monkeypatch):
-    (tmp_path / "toy.yaml").write_text("version: 1\nshare: 0.5\nn: 3\nnames: [a]\nfile: null\n")
+    (tmp_path / "toy.yaml").write_text(
+        "version: 1\nshare: 0.5\nn: 3\nnames: [a]\nfile: null\nshares_of: [1.0]\n"
+        "resamples: 9\nlevel: 0.95\nspace: null\nexample: null\nmax_gen_toks: null\n"
+    )
     monkeypatch.setattr("tcb_bench.studies.settings.HERE", tmp_path)
     return tmp_path
 
 
 def test_settings_a_file_and_then_single_values(shipped):
     (shipped / "own.yaml").write_text("share: 1\nfile: x.yaml\n")
-    found = read_settings("toy", shipped / "own.yaml", {"names": "b", "n": 4})
-    assert found == {"version": 1, "share": 1.0, "n": 4, "names": ["b"], "file": "x.yaml"}
+    found = read_settings("toy", shipped / "own.yaml", {"names": "b", "n": 4, "example": 5})
+    own = {"share": 1.0, "n": 4, "names": ["b"], "file": "x.yaml", "example": "5"}
+    assert found == read_settings("toy") | own
     assert isinstance(found["share"], float)
 
 
@@ -170,6 +213,15 @@ def test_settings_a_file_and_then_single_values(shipped):
         ({"n": True}, UsageError, "expected a whole number"),
         ({"share": "x"}, UsageError, "expected a number"),
         ({"names": {"a": 1}}, UsageError, "expected a list"),
+        ({"names": ["a", 1]}, UsageError, "expected a list of texts"),
+        ({"names": None}, UsageError, "expected a list"),
+        ({"shares_of": [1, math.inf]}, UsageError, "expected a list of finite numbers"),
+        ({"share": math.nan}, UsageError, "expected a finite value"),
+        ({"version": 2}, UsageError, "this study is version 1"),
+        ({"resamples": 0}, UsageError, "resamples=0: expected from 1 to 1000000"),
+        ({"level": 1.5}, UsageError, "expected from 0.01 to 0.9999"),
+        ({"space": [1]}, UsageError, "expected a text or a mapping"),
+        ({"max_gen_toks": "x"}, UsageError, "expected a whole number"),
     ],
 )
 def test_settings_that_do_not_fit(shipped, change, error, message):
@@ -184,3 +236,62 @@ def test_the_command_line_names_the_nearest(capsys):
     assert "no setting in --set 'prbes'" in capsys.readouterr().err
     assert main(["study", "layers", "--config", str(Path("no.yaml"))]) == 2
     assert "no.yaml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ("layers --tasks gsm8k_tcb", 2, "asks for generate_traced"),
+        ("layers --tasks mmlu_tcb_virology", 1, "no rows of 'virology'"),
+        ("layers --model vllm/demo", 1, "only the transformers back end gives: --model demo"),
+        ("geometry --model vllm/org/name", 1, "needs the hidden states"),
+        ("geometry --set level=2", 2, "level=2.0: expected from 0.01 to 0.9999"),
+        ("correlations --set low_tasks=lvd_tbc", 2, "did you mean 'lvd_tcb'"),
+        ("dynamics --set example=ekko", 2, "did you mean 'echo'"),
+        ("dynamics --set more_thresholds=[None]", 2, "expected a list of finite numbers"),
+        ("interventions --item test/5000", 1, "not among the 30 documents"),
+        ("prompts --set delta_scale=ln", 2, "expected log10 or raw"),
+        ("layers --tag ../../../outside", 2, "it is part of a folder's name"),
+        ("layers --tag .", 2, "it is part of a folder's name"),
+    ],
+)
+def test_what_is_cheap_to_check_is_checked_before_a_model_is_loaded(
+    words, code, message, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(run_study, "running", None)
+    place = ["--data", "sample", "--output_path", str(tmp_path / "runs")]
+    assert main(["study", *words.split(), *place]) == code
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") <= 2 and "Traceback" not in error
+    assert {path.name for path in tmp_path.iterdir()} <= {"runs"}
+
+
+def test_fresh_moves_no_store_for_a_study_that_cannot_start(study_of):
+    study_of(norm_study)
+
+    def refuses(session):
+        raise UsageError("a setting out of range")
+
+    with pytest.raises(UsageError):
+        study_of(refuses, fresh=True)
+    _, said = study_of(norm_study)
+    assert "asked 0, found in the store 7" in said
+    _, said = study_of(norm_study, fresh=True)
+    assert "asked 7, found in the store 0" in said
+
+
+def test_figures_that_cannot_be_written_are_one_line_and_lose_nothing(study_of):
+    outcome, _ = study_of(norm_study)
+    figures = outcome.folder / "figures"
+    figures.rmdir()
+    figures.write_text("in the way")
+    with pytest.raises(StoreError, match="the answers are safe in the store"):
+        study_of(norm_study)
+    figures.unlink()
+    _, said = study_of(norm_study)
+    assert "asked 0, found in the store 7" in said
+
+
+def test_a_model_without_a_chat_template_is_refused(study_of):
+    with pytest.raises(ModelError, match="leave --apply_chat_template out"):
+        study_of(norm_study, apply_chat_template=True)

@@ -12,7 +12,13 @@ from tcb_bench.load_tasks import load_tasks
 from tcb_bench.metrics.delta_tcb_head import Head
 from tcb_bench.responses import Generation, NextToken
 from tcb_bench.studies.audit_notes import question_notes, state_notes
-from tcb_bench.studies.audit_predict import choice_entropy, foretold, outcome, predictors
+from tcb_bench.studies.audit_predict import (
+    baseline_row,
+    choice_entropy,
+    foretold,
+    outcome,
+    predictors,
+)
 from tcb_bench.studies.audit_states import measure
 from tcb_bench.studies.audit_tables import changes_table, moves_table, radii_table, share
 from tcb_bench.studies.audit_variants import (
@@ -190,6 +196,16 @@ def test_predictors_take_the_finite_logarithm_and_the_choices_alone():
     found = predictors({"stability": stability, "choice_logprobs": [-9.0, -9.0, -99.0, -99.0]})
     assert found["delta_tcb"] == 42.0 and "h_norm" not in found
     assert found["choice_entropy"] == pytest.approx(math.log(2)) == choice_entropy([0.0, 0.0])
+
+
+@pytest.mark.parametrize(("keeps", "reason"), [(True, None), (False, "the text was cut off")])
+def test_a_text_that_was_cut_off_counts_as_the_setting_says(keeps, reason):
+    [task] = loaded(("gsm8k_tcb_zeroshot",)).values()
+    row = {"state": "truncated", "answer": "18", "acc": 1.0}
+    answer = Answer("x", {}, "", Generation("", [], [], "length", 0), row)
+    found = baseline_row(answer, "gsm8k", task, keeps)
+    assert found["answer"] == "18" and (found["reason"] or "").startswith(reason or "")
+    assert (found["reason"] is None) is keeps
 
 
 @pytest.mark.slow

@@ -48,6 +48,7 @@ def quantities(delta, v_eff, margin, flip=None):
 
 def session(answers, **settings):
     return SimpleNamespace(
+        config=RunConfig(model="demo", tasks=(*answers, LOW)),
         settings={**SETTINGS, **settings},
         seed=0,
         load=lambda: Loaded(tasks={name: name for name in answers}, missing={}),

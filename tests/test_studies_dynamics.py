@@ -24,6 +24,7 @@ from tcb_bench.trace_text import Rule, traced_text
 
 DESIGN = Design(window=None, width=5, resamples=2000, seed=0)
 RULE = Rule(window=None)
+HOW = {"resamples": 500, "seed": 0}
 
 
 def text(log10, onset=None, period=4, seed=0):
@@ -75,6 +76,16 @@ def test_a_high_delta_in_the_loop_does_not_make_dips_of_what_comes_before():
             assert one.contrast.p > 0.05
 
 
+def test_a_window_before_which_no_loop_comes_does_not_see_what_follows_it_either():
+    plain = noise(70, 1)
+    dipped = plain.copy()
+    dipped[36:39] -= 1.0  # in the window before the loop, a neighbour of the other seven
+    one, other = (contrasts([text(log10, 40)], [2.0], DESIGN) for log10 in (plain, dipped))
+    lowest = [next(f for f in found if f.measure == "lowest z") for found in (one, other)]
+    assert lowest[0].contrast.others == pytest.approx(lowest[1].contrast.others)
+    assert lowest[0].contrast.first > lowest[1].contrast.first + 2
+
+
 def test_loops_that_begin_too_early_or_have_no_control_are_left_out_and_counted():
     early, fine = planted(0, onset=9), planted(1)
     assert usable([early, fine], 5) == [fine]
@@ -111,7 +122,7 @@ def test_correlations_and_spikes_are_those_of_scipy_and_of_counting():
         made.stability["p_top2"] = (0.2 - 0.05 * np.array(made.stability["log10_delta_tcb"])
                                     + 0.05 * rng.normal(size=60)).tolist()  # fmt: skip
         texts.append(traced_text(made, Rule(window=None, threshold=1.0)))
-    rows = second_table(texts, Rule(window=None, threshold=1.0), 500, 0).rows
+    rows = second_table(texts, Rule(window=None, threshold=1.0), HOW).rows
     rho = [spearmanr(t.log10_delta, t.columns["p_top2"]).statistic for t in texts]
     assert rows[0]["value"] == pytest.approx(np.mean(rho))
     counts = np.zeros(4)
@@ -129,7 +140,7 @@ def test_the_table_of_texts_counts_loops_dips_and_what_failed():
     log10[[3, 8]] = -2.0
     made = Case(prompt=Prompt(id="a", kind="k", text="x"), text=text(log10, 30))
     lost = Case(prompt=Prompt(id="b", kind="k", text="x"), text=None, reason="too long")
-    [row] = texts_table([made, lost], RULE, 0).rows
+    [row] = texts_table([made, lost], RULE, HOW).rows
     assert (row["n"], row["n_failed"], row["n_loops"], row["onset"]) == (1, 1, 1, 30)
     assert row["dips"] == pytest.approx(100 * 2 / 30)
     assert row["before"] == pytest.approx(np.median(log10[:30]))
@@ -220,6 +231,9 @@ def test_a_bad_file_of_prompts_or_an_unknown_example_is_named(run, tmp_path):
     bad = tmp_path / "prompts.jsonl"
     bad.write_text('{"id": "a", "kind": "x"}\n')
     with pytest.raises(DataError, match="row 1: prompt is no text"):
+        run(prompts=str(bad))
+    bad.write_text("[1]\n")
+    with pytest.raises(DataError, match="row 1: id is no text"):
         run(prompts=str(bad))
     bad.write_text('{"id": "a", "kind": "x", "prompt": "One two"}\n' * 2)
     with pytest.raises(DataError, match="an id twice"):

@@ -15,7 +15,7 @@ from toy_models import byte_tokenizer, toy
 
 from tcb_bench.config import RunConfig, TaskOptions
 from tcb_bench.errors import UsageError
-from tcb_bench.studies.approximations import _p90, error_table, with_text
+from tcb_bench.studies.approximations import _p90, error_table
 from tcb_bench.studies.geometry_plan import Plan, Point
 from tcb_bench.studies.geometry_tables import Statistics, notes, tables
 from tcb_bench.studies.run_study import run_study
@@ -133,7 +133,7 @@ def test_the_notes_say_what_failed_what_is_twice_and_what_has_no_value():
     said = " ".join(notes(POINTS, plan, rows, tables(POINTS, plan, STATISTICS)[0]))
     assert "all together: held for 2 of 5 prompts (40.0%); the paper's 90% lies outside" in said
     assert "only the cluster half failed in 1, only the disperse half in 1, both in 1" in said
-    assert "1 prompts stand in two data sets" in said
+    assert "1 prompts have the text of an earlier one" in said
     assert "1 of 2 prompts have no value: too long" in said
 
 
@@ -196,13 +196,6 @@ def test_the_interval_of_the_ninetieth_percentile_is_that_of_resampling():
         (found.ci_low, found.ci_high), np.quantile(brute, (0.025, 0.975)), strict=True
     ):
         assert abs(ordered.index(ours) - np.searchsorted(ordered, theirs)) <= 1
-
-
-def test_an_interval_as_one_text():
-    share = STATISTICS.share([True] * 7 + [False] * 43)
-    assert with_text(share, "held", is_percent=True)["held_shown"] == "14 % (7-26)"
-    assert with_text(STATISTICS.median([2.0]), "ratio")["ratio_shown"] == "2.00"
-    assert with_text(STATISTICS.median([]), "ratio")["ratio_shown"] is None
 
 
 # ---- whole runs

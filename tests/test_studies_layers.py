@@ -84,7 +84,7 @@ def test_all_positions_contain_the_last_and_end_in_it(do):
 def test_what_cannot_be_probed_is_told_before_anything_is_asked(do):
     with pytest.raises(UsageError, match="gsm8k_tcb asks for generate_traced"):
         do(tasks=("gsm8k_tcb",), tag="gsm")
-    with pytest.raises(UsageError, match="got 1 and 2"):
+    with pytest.raises(UsageError, match="probes=1: expected from 2"):
         do(tag="few", probes=1)
 
 

@@ -9,6 +9,7 @@ import pytest
 from tcb_bench.errors import UnknownName, UsageError
 from tcb_bench.studies.prompts import seed_prompts
 from tcb_bench.studies.prompts_ask import Measured
+from tcb_bench.studies.prompts_notes import _verdict
 from tcb_bench.studies.prompts_outcome import Bootstrap, Outcome, differences, intervals
 from tcb_bench.studies.prompts_search import NEVER, Scores, chosen, objective, search
 from tcb_bench.studies.prompts_sets import AQ, VCQ, find_sets
@@ -166,3 +167,19 @@ def test_seeds_are_phrasings_without_examples_and_orders_with_them():
 def test_a_wrong_space_is_refused_in_one_line(wrong, error, match):
     with pytest.raises(error, match=match):
         read_space({**SPACE, **wrong}, "next_token")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "p", "said"),
+    [
+        (0.1, 0.3, 0.01, ""),
+        (0.1, 0.3, 0.2, " (undecided)"),  # of one comparison it would stand, of thirty it does not
+        (0.1, 0.3, None, ""),  # PDR has no test
+        (-0.1, 0.3, 0.01, " (undecided)"),
+        (0.0, 0.0, 1.0, " (the same)"),
+        (None, None, None, ""),
+    ],
+)
+def test_a_difference_stands_by_its_interval_and_by_the_corrected_p(low, high, p, said):
+    row = {"difference": 0.2, "difference_ci_low": low, "difference_ci_high": high, "p_holm": p}
+    assert _verdict(row) == said

@@ -189,7 +189,7 @@ REFUSED = {
     "my_prompts.uneven": "my_prompts.uneven: row 1 has other columns than row 0",
     "my_prompts.twice": "document id '1' occurs twice",
     "my_prompts.empty": "my_prompts.empty returned no documents",
-    "my_prompts.broken": "my_prompts.broken failed: division by zero",
+    "my_prompts.broken": "my_prompts.broken failed: ZeroDivisionError: division by zero",
 }
 
 

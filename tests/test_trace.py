@@ -257,6 +257,7 @@ def test_sampling_is_seeded_and_chat_is_asked_through_the_template(with_demo):
         ([], "what to trace"),
         (["--prompt", "x", "--tasks", "gsm8k_tcb"], "not allowed with"),
         (["--prompt", "x", "--doc", "test/1"], "name its task"),
+        (["--tasks", "gsm8k_tcb,lvd_tcb"], "trace takes one task"),
         (["--prompt", "x", "--max_gen_toks", "0"], "max_gen_toks=0"),
         (["--prompt", "x", "--threshold", "-1"], "threshold=-1"),
         (["--prompt_file", "no-such-file.txt"], "cannot be read"),

@@ -113,7 +113,7 @@ class HF(CheckedHFLM):
             per context a ``Plain`` with its value, or a ``Failure`` where the context is too long
             or the model gave NaN.
         """
-        prompts = self._ids(contexts)
+        prompts = self.token_ids(contexts)
         return self._answer(
             [len(prompt) for prompt in prompts],
             [(0, 0)] * len(prompts),
@@ -140,7 +140,7 @@ class HF(CheckedHFLM):
         Raises:
             ModelError: the model's blocks cannot be probed.
         """
-        prompts = self._ids(contexts)
+        prompts = self.token_ids(contexts)
         return self._answer(
             [len(prompt) for prompt in prompts],
             [(0, 0)] * len(prompts),
@@ -149,7 +149,8 @@ class HF(CheckedHFLM):
             batcher=Batcher(max_rows=1),
         )
 
-    def _ids(self, contexts: Sequence[str | Sequence[int]]) -> list[array[int]]:
+    def token_ids(self, contexts: Sequence[str | Sequence[int]]) -> list[array[int]]:
+        """Texts as the model reads them, with its BOS; token ids as they are."""
         texts = iter(self._encoder.encode([c for c in contexts if isinstance(c, str)]))
         return [next(texts) if isinstance(c, str) else array("i", c) for c in contexts]
 

@@ -84,7 +84,7 @@ class Engine:
             inputs["position_ids"] = (inputs["attention_mask"].cumsum(-1) - 1).clamp(min=0)
         wanted = {"logits_to_keep": 1, "use_cache": False, "return_dict": True}
         inputs |= {name: value for name, value in wanted.items() if name in self.accepts}
-        with self._session(), capture(self.point, keeps_all=False) as captured:
+        with self.session(), capture(self.point, keeps_all=False) as captured:
             logits = self.model(**inputs).logits[:, -1]
             return captured.last().to(self.head.weight.device), logits
 
@@ -112,11 +112,11 @@ class Engine:
         )
         inputs = self.inputs(prompts)
         with (
-            self._session(),
+            self.session(),
             neutral(self.model, config),
             capture(self.point, keeps_all=keeps_states) as captured,
         ):
-            shared = self._shared_cache(prompts)
+            shared = self.shared_cache(prompts)
             captured.states.clear()  # of the shared prompts, which predict nothing here
             self.model.generate(
                 **inputs,
@@ -128,7 +128,7 @@ class Engine:
             captured.last()
             return captured.states
 
-    def _shared_cache(self, prompts: Sequence[Sequence[int]]) -> dict[str, Any]:
+    def shared_cache(self, prompts: Sequence[Sequence[int]]) -> dict[str, Any]:
         """Keys and values of all but the last prompt token, computed once for equal prompts.
 
         Repeats and the temperatures of a sweep ask the same prompt many times. Nothing, so that
@@ -175,7 +175,8 @@ class Engine:
         return token_stability(states, self.head, tokens=tokens, choices=choices)
 
     @contextmanager
-    def _session(self) -> Iterator[None]:
+    def session(self) -> Iterator[None]:
+        """No gradients, and mixed precision where it was asked for."""
         with (
             torch.no_grad(),
             torch.autocast(self.device.type, self.autocast, enabled=self.autocast is not None),

@@ -186,8 +186,8 @@ def _pull_back(
     """
     shared: dict[str, Any] = {}
     if not all_positions:
-        with engine._session():
-            shared = engine._shared_cache([prompt] * ROWS)
+        with engine.session():
+            shared = engine.shared_cache([prompt] * ROWS)
     parts: list[NDArray[np.float64]] = []
     stream, logits = Stream(), torch.empty(0)
     for start in range(0, len(cotangents), ROWS if shared else 1):

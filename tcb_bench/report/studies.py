@@ -75,4 +75,7 @@ def _table(record: Mapping[str, Any]) -> Table:
 
 def _picture(record: Mapping[str, Any], folder: Path) -> Picture:
     files = {name: folder / record[name] for name in ("png", "svg")}
+    for file in files.values():
+        if not file.is_file():
+            raise DataError(f"{file}: the study's figure is missing; run the study again")
     return Picture(**{**record, **files})

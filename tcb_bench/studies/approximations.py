@@ -17,6 +17,7 @@ from tcb_bench.report.analysis_cells import spread
 from tcb_bench.report.table import Column, Row, Table
 from tcb_bench.responses import Failure
 from tcb_bench.studies.session import Measure, Session
+from tcb_bench.studies.shown import interval_cells
 
 WHAT = "approximations/1"
 FORMS = ("refined", "diffuse", "peaked")
@@ -108,23 +109,12 @@ def _row(errors: NDArray[np.float64], seed: int) -> Row:
         ratios = (10**errors)[:, None]
     options: dict[str, Any] = {"resamples": RESAMPLES, "level": LEVEL, "seed": seed}
     row: dict[str, Any] = {"n": len(errors)}
-    row |= with_text(median_intervals(size, **options)[0], "error")
+    row |= interval_cells("error", median_intervals(size, **options)[0])
     row |= spread(_p90(size[:, 0], seed), "error_p90")
-    row |= with_text(median_intervals(ratios, **options)[0], "ratio")
+    row |= interval_cells("ratio", median_intervals(ratios, **options)[0])
     if len(errors) < 2:
         row["reason"] = "one prompt has no interval" if len(errors) else "no such prompt"
     return row
-
-
-def with_text(interval: Interval, prefix: str, *, is_percent: bool = False) -> dict[str, Any]:
-    """`spread`, and ``prefix_shown``: all three as one text, which an 80-column terminal holds."""
-    row = spread(interval, prefix)
-    value, *limits = (None if v is None else v * (100 if is_percent else 1) for v in row.values())
-    digits, unit = ("0f", " %") if is_percent else ("2f", "")
-    text = None if value is None else f"{value:.{digits}}{unit}"
-    if text and None not in limits:
-        text += f" ({limits[0]:.{digits}}-{limits[1]:.{digits}})"
-    return {**row, f"{prefix}_shown": text}
 
 
 def _p90(size: NDArray[np.float64], seed: int) -> Interval:

@@ -34,7 +34,7 @@ def study(session: Session) -> Findings:
     Raises:
         UsageError: a setting out of range, or tasks whose answers cannot be compared.
     """
-    settings = session.settings
+    settings = {**session.settings, "seed": session.seed}
     _check_settings(session)
     loaded = _load(session)
     check(loaded.tasks, settings["perturbations"])
@@ -80,10 +80,11 @@ def _ask(session: Session, tasks: dict[str, Any]) -> tuple[list[dict[str, Any]],
     """A row per question with all its variants, and the answers to the unchanged prompts."""
     rows: list[dict[str, Any]] = []
     answers: list[Answer] = []
+    keep = session.settings["keep_truncated"]
     for number, (name, task) in enumerate(tasks.items(), 1):
         session.say(f"{name} ({number} of {len(tasks)})")
         own = session.answers(task)
-        begun = [{**baseline_row(a, name, task), "prompts": {a.prompt}} for a in own]
+        begun = [{**baseline_row(a, name, task, keep), "prompts": {a.prompt}} for a in own]
         add_variants(session, task, begun)
         rows += [{k: v for k, v in row.items() if k != "prompts"} for row in begun]
         answers += own

@@ -32,6 +32,8 @@ def _changes(folder: Path, moves: Rows) -> Picture:
         panel.loglog(c, [row["foretold"] for row in rows], "--", color=GREY, label="first order")
         panel.loglog(c, [row["change"] for row in rows], label="true", **look(i))
         panel.axhline(2**0.5, color=GREY, linewidth=0.6)
+        _plain(panel.xaxis)
+        _plain(panel.yaxis)
         panel.set_title(label)
         panel.set_xlabel("c, in units of delta_tcb")
         panel.legend(loc="upper left", fontsize=7)
@@ -54,6 +56,7 @@ def _flips(folder: Path, moves: Rows) -> Picture:
             low, high = ([r[f"flipped_{end}"] for r in rows] for end in ("low", "high"))
             panel.fill_between(c, low, high, color=look(i)["color"], alpha=0.15, linewidth=0)
     panel.set_ylim(-0.03, 1.03)
+    _plain(panel.xaxis)
     panel.set_xlabel("c, length of the move in units of delta_tcb")
     panel.set_ylabel("share with another top-1")
     panel.legend(fontsize=7)
@@ -62,6 +65,12 @@ def _flips(folder: Path, moves: Rows) -> Picture:
         "delta_tcb ball, the paper expects none."
     )
     return save(figure, folder, "flips", ("Flips of the top-1", caption))
+
+
+def _plain(axis: Any) -> None:
+    """Powers of ten as plain numbers: figures here set no mathematics."""
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter("")
 
 
 def _areas(folder: Path, foretold: Rows) -> Picture:

@@ -11,7 +11,6 @@ import numpy as np
 from tcb_bench.metrics.association import spearman
 from tcb_bench.metrics.paired_auroc import paired_aurocs
 from tcb_bench.metrics.statistics import Interval
-from tcb_bench.studies.audit_tables import named
 from tcb_bench.studies.audit_variants import (
     OPTIONS,
     answer_of,
@@ -22,6 +21,7 @@ from tcb_bench.studies.audit_variants import (
     option_order,
 )
 from tcb_bench.studies.session import Answer, Session
+from tcb_bench.studies.shown import interval_cells
 
 PREDICTORS: dict[str, int] = {
     "delta_tcb": -1,
@@ -47,13 +47,15 @@ EVENTS = {
 BAD_STATES = ("error", "filtered", "unscored")
 
 
-def baseline_row(answer: Answer, name: str, task: Any) -> dict[str, Any]:
+def baseline_row(
+    answer: Answer, name: str, task: Any, keep_truncated: bool = True
+) -> dict[str, Any]:
     """One question as the unchanged prompt is answered; ``reason`` where it cannot be compared."""
     state, text = answer.row["state"], answer_of(answer, task)
     reason = None
     if state in BAD_STATES:
         reason = f"no answer: {answer.row.get('reason') or state}"
-    elif state == "truncated":
+    elif state == "truncated" and not keep_truncated:
         reason = "the text was cut off before its end"
     elif text is None:
         reason = "no answer found in the text"
@@ -99,6 +101,7 @@ def add_variants(session: Session, task: Any, rows: Sequence[dict[str, Any]]) ->
 
     ``rows`` hold the prompts already used, under ``prompts``.
     """
+    keep = session.settings["keep_truncated"]
     for edit in session.settings["perturbations"]:
         if not applies(task, edit):
             continue
@@ -107,7 +110,8 @@ def add_variants(session: Session, task: Any, rows: Sequence[dict[str, Any]]) ->
             for row, answer in zip(rows, session.answers(clone), strict=True):
                 seed = session.seed + number
                 order = option_order(answer.doc, seed) if edit == OPTIONS else None
-                row["variants"].append(_variant(row, answer, task, (edit, number), order))
+                made = _variant(row, answer, task, (edit, number), order)
+                row["variants"].append(made if keep else _without_cut(made))
 
 
 def _variant(
@@ -123,7 +127,7 @@ def _variant(
     if answer.prompt in row["prompts"]:
         state = "same prompt"
     row["prompts"].add(answer.prompt)
-    is_known = state not in ("same prompt", "truncated", *BAD_STATES) and row["reason"] is None
+    is_known = state not in ("same prompt", *BAD_STATES) and row["reason"] is None
     return {
         "edit": what[0],
         "draw": what[1],
@@ -133,6 +137,12 @@ def _variant(
         "acc": is_right(answer, task, order) if is_known else None,
         "changed": text != row["answer"] if is_known else None,
     }
+
+
+def _without_cut(variant: dict[str, Any]) -> dict[str, Any]:
+    """The variant, not compared where its text was cut off."""
+    is_cut = variant["state"] == "truncated"
+    return variant | {"acc": None, "changed": None} if is_cut else variant
 
 
 def outcome(row: Mapping[str, Any], groups: Sequence[str]) -> tuple[float, float]:
@@ -169,9 +179,9 @@ def foretold(
         }
         row |= {"n_lost": int((~known).sum()), "reason": reason}
         empty = Interval(None, None, None, None, len(rate))
-        row |= named("auroc", empty if reason else paired.areas[q])
-        row |= named("less_delta", empty if reason or q == 0 else paired.differences[q])
-        row |= named("rate", spearman(values[:, q], rate, **bootstrap))
+        row |= interval_cells("auroc", empty if reason else paired.areas[q])
+        row |= interval_cells("less_delta", empty if reason or q == 0 else paired.differences[q])
+        row |= interval_cells("rate", spearman(values[:, q], rate, **bootstrap))
         found.append(row)
     return found
 

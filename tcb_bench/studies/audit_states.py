@@ -34,7 +34,7 @@ def context_of(answer: Answer, session: Session) -> str | list[int] | None:
     token = answer.row.get("stability", {}).get("critical_token")
     if token is None:
         return None
-    prompt = session.model._encoder.encode([answer.prompt])[0]
+    prompt = session.model.token_ids([answer.prompt])[0]
     return [*prompt, *answer.response.tokens[:token]]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from tcb_bench.metrics.association import spearman
 from tcb_bench.metrics.statistics import Interval, mean_intervals, median_intervals
 from tcb_bench.report.table import Column, Table
+from tcb_bench.studies.shown import interval_cells
 
 Rows = Sequence[Mapping[str, Any]]
 KINDS = {
@@ -46,9 +47,9 @@ def moves_table(states: Rows, settings: Mapping[str, Any]) -> Table:
             Column("n", "states"),
             Column("change", "true change", 4),
             Column("foretold", "foretold", 4),
-            Column("ratio_text", "ratio"),
+            Column("ratio_shown", "ratio"),
             Column("ratio_mean", "to c / sqrt d", 2),
-            Column("flipped_text", "flipped"),
+            Column("flipped_shown", "flipped"),
         ],
         rows,
     )
@@ -65,7 +66,9 @@ def _moves(states: Rows, kind: str, c: int, settings: Mapping[str, Any]) -> dict
     ratio = median(_over(change, foretold), settings)
     row: dict[str, Any] = {"n": len(known), "change": float(np.median(change)), "reason": None}
     row |= {"foretold": float(np.median(foretold))}
-    row |= named("ratio", ratio) | named("flipped", share(flipped, settings), is_percent=True)
+    row |= interval_cells("ratio", ratio) | interval_cells(
+        "flipped", share(flipped, settings), 0, is_percent=True
+    )
     if kind == "random":
         on_average = np.array([multiple / math.sqrt(s["width"]) for s in known])
         row["ratio_mean"] = float(np.median(_over(change, on_average)))
@@ -93,10 +96,10 @@ def radii_table(states: Rows, settings: Mapping[str, Any]) -> Table:
             Column("delta", "delta", 2),
             Column("spectral", "spectral", 2),
             Column("flip", "flip radius", 3),
-            Column("ratio_text", "delta / flip"),
-            Column("beyond_text", "delta > flip"),
+            Column("ratio_shown", "delta / flip"),
+            Column("beyond_shown", "delta > flip"),
             Column("spectral_beyond", "spectral > flip", is_percent=True),
-            Column("order_text", "order kept"),
+            Column("order_shown", "order kept"),
             Column("n_spectral", "n spectral"),
         ],
         [{"states": name} | _radii(part, settings) for name, part in parts.items()],
@@ -116,10 +119,9 @@ def _radii(states: Rows, settings: Mapping[str, Any]) -> dict[str, Any]:
     row |= {"delta": float(np.median(delta)), "flip": float(np.median(flip))}
     row["spectral"] = float(np.median(worst)) if len(worst) else None
     row["spectral_beyond"] = float((worst > flip[is_there]).mean()) if len(worst) else None
-    row |= named("ratio", median(_over(delta, flip), settings))
-    row |= named("beyond", share(delta > flip, settings), is_percent=True)
-    bootstrap = {"resamples": settings["resamples"], "level": settings["level"], "seed": 0}
-    return row | named("order", spearman(delta, flip, **bootstrap))
+    row |= interval_cells("ratio", median(_over(delta, flip), settings))
+    row |= interval_cells("beyond", share(delta > flip, settings), 0, is_percent=True)
+    return row | interval_cells("order", spearman(delta, flip, **_bootstrap(settings)))
 
 
 def foretold_table(rows: Rows, settings: Mapping[str, Any]) -> Table:
@@ -140,9 +142,9 @@ def foretold_table(rows: Rows, settings: Mapping[str, Any]) -> Table:
             Column("predictor", "quantity"),
             Column("n", "questions"),
             Column("n_changed", "changed"),
-            Column("auroc_text", "AUROC"),
-            Column("less_delta_text", "less delta"),
-            Column("rate_text", "rate"),
+            Column("auroc_shown", "AUROC"),
+            Column("less_delta_shown", "less delta"),
+            Column("rate_shown", "rate"),
         ],
         rows,
     )
@@ -164,8 +166,9 @@ def changes_table(questions: Rows, settings: Mapping[str, Any]) -> Table:
             Column("n", "prompts"),
             Column("same", "no change"),
             Column("lost", "lost"),
+            Column("cut", "cut off"),
             Column("n_changed", "answers changed"),
-            Column("changed_text", "share"),
+            Column("changed_shown", "share"),
             Column("acc_before", "acc before"),
             Column("acc_after", "acc after"),
         ],
@@ -185,6 +188,7 @@ def _changes(questions: Rows, edit: str, settings: Mapping[str, Any]) -> dict[st
     }
     row |= {
         "lost": len(pairs) - len(known) - same,
+        "cut": sum(v["state"] == "truncated" for _, v in known),
         "n_changed": sum(v["changed"] for _, v in known),
     }
     if not known:
@@ -195,7 +199,7 @@ def _changes(questions: Rows, edit: str, settings: Mapping[str, Any]) -> dict[st
     both = [(q["acc"], v["acc"]) for q, v in known if None not in (q["acc"], v["acc"])]
     row |= {"acc_before": _mean(a for a, _ in both), "acc_after": _mean(b for _, b in both)}
     found = share([np.mean(s) for s in shares.values()], settings)
-    return row | named("changed", found, is_percent=True)
+    return row | interval_cells("changed", found, 0, is_percent=True)
 
 
 def baseline_table(questions: Rows, settings: Mapping[str, Any]) -> Table:
@@ -203,9 +207,11 @@ def baseline_table(questions: Rows, settings: Mapping[str, Any]) -> Table:
     known = [q for q in questions if q["reason"] is None]
     lost = Counter(q["reason"] for q in questions if q["reason"] is not None)
     letters = Counter(q["choice"] for q in known if any("choice" in k for k in q["predictors"]))
-    row = {
+    row: dict[str, Any] = {
+        "prompts": "unchanged",
         "n": len(known),
         "lost": len(questions) - len(known),
+        "cut": sum(q["state"] == "truncated" for q in known),
         "answers": ", ".join(f"{k} {n}" for k, n in sorted(letters.items())) or None,
         "largest": max(letters.values()) / len(known) if letters else None,
         "reason": "; ".join(f"{n}: {why}" for why, n in sorted(lost.items())) or None,
@@ -214,31 +220,33 @@ def baseline_table(questions: Rows, settings: Mapping[str, Any]) -> Table:
     return Table(
         "baseline",
         "The unchanged prompts",
-        "answers: how often each letter was chosen; largest: share of the most frequent one. A "
-        "model that always says one letter cannot be foretold by anything.",
+        "cut off: texts that reached their limit of tokens; where they are kept, the number in "
+        "them counts as their answer. answers: how often each letter was chosen; largest: share "
+        "of the most frequent one. A model that always says one letter cannot be foretold by "
+        "anything.",
         [
+            Column("prompts", "prompts"),
             Column("n", "questions"),
             Column("lost", "left out"),
-            Column("acc_text", "acc"),
+            Column("cut", "cut off"),
+            Column("acc_shown", "acc"),
             Column("answers", "answers"),
             Column("largest", "largest", is_percent=True),
         ],
-        [row | named("acc", share(right, settings))],
+        [row | interval_cells("acc", share(right, settings))],
     )
 
 
 def median(values: Any, settings: Mapping[str, Any]) -> Interval:
     """The median with its interval by the study's settings."""
     column = np.asarray(values, dtype=np.float64)[:, None]
-    bootstrap = {"resamples": settings["resamples"], "level": settings["level"]}
-    return median_intervals(column, **bootstrap)[0]
+    return median_intervals(column, **_bootstrap(settings))[0]
 
 
 def mean(values: Any, settings: Mapping[str, Any]) -> Interval:
     """The mean with its interval by the study's settings."""
     column = np.asarray(values, dtype=np.float64)[:, None]
-    bootstrap = {"resamples": settings["resamples"], "level": settings["level"]}
-    return mean_intervals(column, **bootstrap)[0] if len(column) else EMPTY
+    return mean_intervals(column, **_bootstrap(settings))[0] if len(column) else EMPTY
 
 
 def share(values: Any, settings: Mapping[str, Any]) -> Interval:
@@ -254,16 +262,8 @@ def share(values: Any, settings: Mapping[str, Any]) -> Interval:
     return replace(found, **ends)
 
 
-def named(name: str, interval: Interval, *, is_percent: bool = False) -> dict[str, Any]:
-    """An interval as keys of a row: value, low, high, and a text of all three."""
-    row = {
-        name: interval.value,
-        f"{name}_low": interval.ci_low,
-        f"{name}_high": interval.ci_high,
-    }
-    shown = [None if v is None else f"{v:.0%}" if is_percent else f"{v:.2f}" for v in row.values()]
-    ends = f" [{shown[1]}, {shown[2]}]" if shown[1] and shown[2] else ""
-    return {**row, f"{name}_text": f"{shown[0]}{ends}" if shown[0] else None}
+def _bootstrap(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: settings[name] for name in ("resamples", "level", "seed")}
 
 
 def _over(a: Any, b: Any) -> Any:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tcb_bench.errors import UnknownName
 from tcb_bench.studies.correlations_figures import draw
 from tcb_bench.studies.correlations_points import QUANTITIES, Point, Regime, correlated
 from tcb_bench.studies.correlations_tables import (
@@ -23,13 +24,19 @@ from tcb_bench.studies.correlations_tables import (
 )
 from tcb_bench.studies.findings import Findings
 from tcb_bench.studies.session import Answer, Session
+from tcb_bench.task_files import catalogue
 
 ABOUT = ("kind", "source", "modification")
 
 
 def study(session: Session) -> Findings:
-    """Asks the tasks, and correlates what was measured in each regime."""
+    """Asks the tasks, and correlates what was measured in each regime.
+
+    Raises:
+        UnknownName: a low task that there is not.
+    """
     loaded = session.load()
+    _check_low_tasks(session)
     asked: dict[str, list[Point]] = {}
     contexts: list[str] = []
     for name, task in loaded.tasks.items():
@@ -55,6 +62,13 @@ def study(session: Session) -> Findings:
         draw=functools.partial(draw, [r for r in regimes if not r.is_extra]),
         summary={"correlations": rows},
     )
+
+
+def _check_low_tasks(session: Session) -> None:
+    known = [*session.config.tasks, *catalogue(session.config.include_path)]
+    for name in session.settings["low_tasks"]:
+        if name not in known:
+            raise UnknownName("task in low_tasks", name, known, "`tcb-bench ls tasks` lists them")
 
 
 def _point(answer: Answer, task: str) -> Point:

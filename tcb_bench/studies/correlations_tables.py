@@ -7,8 +7,10 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tcb_bench.metrics.statistics import Interval
 from tcb_bench.report.table import Column, Table
 from tcb_bench.studies.correlations_points import PAIRS, STATISTICS, Point, Regime
+from tcb_bench.studies.shown import PAPER_MODEL, interval_text
 
 Row = Mapping[str, Any]
 
@@ -17,7 +19,6 @@ PAPER = {
     "lvd_tcb": ("Low v_eff targeted (LVD)", 360, (0.08, 0.62, -0.60)),
 }
 """BC table 1, for LLaMA-3.1-8B: n and r of the first three pairs."""
-PAPER_MODEL = "paper, LLaMA-3.1-8B"
 SHOWN = {"pearson": "Pearson", "pearson_log": "Pearson of logs", "spearman": "Spearman"}
 WRAPS = 2
 """Digits, of which texts have none: in a narrow terminal such a column breaks, n stays whole."""
@@ -70,7 +71,8 @@ def correlations_table(rows: Sequence[Row]) -> Table:
         "correlations",
         "All correlations",
         "95 % bootstrap intervals over prompts. Spearman's is of ranks, so one number serves raw "
-        "and log scale. Prompts without a measurement are left out of n.",
+        "and log scale. Prompts without a measurement are left out of n. Prompts of one "
+        "template, or made of one prompt, are alike: intervals are rather too narrow for that.",
         [
             Column("regime", "prompts", WRAPS),
             Column("pair", "quantities", WRAPS),
@@ -203,11 +205,7 @@ def _key(pair: Sequence[str]) -> str:
 
 
 def _with_interval(row: Row) -> str | None:
-    if row["value"] is None:
-        return None
-    if row["ci_low"] is None:
-        return f"{row['value']:.2f}"
-    return f"{row['value']:.2f} [{row['ci_low']:.2f}, {row['ci_high']:.2f}]"
+    return interval_text(Interval(row["value"], row["ci_low"], row["ci_high"], None, row["n"]))
 
 
 def _number(value: float) -> str:

@@ -29,15 +29,14 @@ def study(session: Session) -> Findings:
     _check(settings)
     found = cases(session)
     texts = texts_of(found)
-    design = Design(
-        window=rule.window, width=settings["before"], resamples=settings["resamples"], seed=seed
-    )
+    how = {"resamples": settings["resamples"], "seed": seed}
+    design = Design(window=rule.window, width=settings["before"], **how)
     thresholds = [rule.threshold, *(t for t in settings["more_thresholds"] if t != rule.threshold)]
     before = contrasts(texts, thresholds, design)
     tables = {
-        "texts": texts_table(found, rule, seed),
+        "texts": texts_table(found, rule, how),
         "before": before_table(before, settings["before"]),
-        "second": second_table(texts, rule, settings["resamples"], seed),
+        "second": second_table(texts, rule, how),
     }
     example = _example(found, settings["example"])
     return Findings(
@@ -54,7 +53,7 @@ def _check(settings: Mapping[str, Any]) -> None:
     for name, low in least.items():
         if settings[name] < low:
             raise UsageError(f"{name}={settings[name]}: expected a whole number >= {low}")
-    wrong = [t for t in settings["more_thresholds"] if isinstance(t, str) or not t > 0]
+    wrong = [t for t in settings["more_thresholds"] if not t > 0]
     if wrong:
         raise UsageError(f"more_thresholds={wrong[0]!r}: expected numbers > 0")
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tcb_bench.metrics.association import spearman
 from tcb_bench.metrics.dynamics import robust_z
+from tcb_bench.metrics.shares import share_interval
 from tcb_bench.metrics.statistics import (
     Interval,
     mean_intervals,
@@ -21,10 +22,13 @@ from tcb_bench.metrics.statistics import (
 from tcb_bench.report.table import Column, Row, Table
 from tcb_bench.studies.dynamics_texts import Case
 from tcb_bench.studies.dynamics_windows import Found, texts_of
+from tcb_bench.studies.shown import interval_cells
 from tcb_bench.trace_text import Rule, TracedText
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Bootstrap = Mapping[str, int]
+"""``resamples`` and ``seed``."""
 
 COMPARED = {
     "p_top2": "P(2nd)",
@@ -36,35 +40,17 @@ FEWEST = 12  # tokens of a text whose quantities are correlated
 NO_LOOP = "no text of it loops"
 
 
-def columns_of(
-    interval: Interval, name: str, digits: int = 2, *, is_percent: bool = False
-) -> dict[str, Any]:
-    """The interval as keys of a row: value, limits, n, and all as one text."""
-    value, low, high = (
-        None if v is None else f"{v * (100 if is_percent else 1):.{digits}f}"
-        for v in (interval.value, interval.ci_low, interval.ci_high)
-    )
-    limits = "" if low is None else f" ({low} to {high})"
-    return {
-        name: interval.value,
-        f"{name}_low": interval.ci_low,
-        f"{name}_high": interval.ci_high,
-        f"{name}_n": interval.n,
-        f"{name}_shown": None if value is None else f"{value}{' %' * is_percent}{limits}",
-    }
-
-
 def shown(name: str, label: str) -> Column:
-    """A column of texts of ``columns_of``; with digits it may break into lines in a terminal."""
+    """A column of texts of ``interval_cells``; with digits it may wrap in a terminal."""
     return Column(f"{name}_shown", label, 0)
 
 
-def texts_table(cases: Sequence[Case], rule: Rule, seed: int) -> Table:
+def texts_table(cases: Sequence[Case], rule: Rule, how: Bootstrap) -> Table:
     """How many texts loop and where, how many dips there are, by kind of prompt."""
     kinds = list(dict.fromkeys(case.prompt.kind for case in cases))
-    rows = [_kind_row(kind, [c for c in cases if c.prompt.kind == kind], seed) for kind in kinds]
+    rows = [_kind_row(kind, [c for c in cases if c.prompt.kind == kind], how) for kind in kinds]
     if len(kinds) > 1:
-        rows.append(_kind_row("all", cases, seed))
+        rows.append(_kind_row("all", cases, how))
     columns = [
         Column("kind", "prompts"),
         Column("n", "texts", 0),
@@ -82,14 +68,14 @@ def texts_table(cases: Sequence[Case], rule: Rule, seed: int) -> Table:
         f"MAD) below the median of {around}. A loop: an n-gram of up to {rule.longest} tokens that "
         f"stands {rule.repeats} times in a row, {rule.least} tokens at least; it begins with the "
         "first token that repeats; at which token: median over loops. Dips are counted outside "
-        "loops; log10 delta: median over texts of each text's median. 95 % bootstrap intervals "
-        "over texts. BC's figure 4 is one curve, "
+        "loops; log10 delta: median over texts of each text's median. 95 % intervals over texts "
+        "(Wilson's of the share, else bootstrap). BC's figure 4 is one curve, "
         "without numbers."
     )
     return Table("texts", "Generated texts, their dips and loops", note, columns, rows)
 
 
-def _kind_row(kind: str, cases: Sequence[Case], seed: int) -> dict[str, Any]:
+def _kind_row(kind: str, cases: Sequence[Case], how: Bootstrap) -> dict[str, Any]:
     texts = texts_of(cases)
     loops = [text.loop for text in texts if text.loop is not None]
     outside = [_outside(text) for text in texts]
@@ -103,12 +89,12 @@ def _kind_row(kind: str, cases: Sequence[Case], seed: int) -> dict[str, Any]:
         "tokens": _middle([len(text) for text in texts]),
         "n_loops": len(loops),
         "onset": _middle([loop.onset for loop in loops]),
-        **columns_of(
-            _mean([float(t.loop is not None) for t in texts], seed), "loops", 0, is_percent=True
+        **interval_cells(
+            "loops", share_interval([t.loop is not None for t in texts]), 0, is_percent=True
         ),
-        **columns_of(_mean(dips, seed), "dips", 1),
-        **columns_of(_median(before, seed), "before"),
-        **columns_of(_median(inside, seed), "inside"),
+        **interval_cells("dips", _mean(dips, how), 1),
+        **interval_cells("before", _median(before, how)),
+        **interval_cells("inside", _median(inside, how)),
     }
     reasons = [case.reason for case in cases if case.reason]
     reason = reasons[0] if reasons else None if loops else NO_LOOP
@@ -127,7 +113,7 @@ def before_table(found: Sequence[Found], width: int) -> Table:
             "n_left_out": one.n_left_out,
             "before": contrast.first,
             "elsewhere": contrast.others,
-            **columns_of(contrast.difference, "difference", 3),
+            **interval_cells("difference", contrast.difference, 3),
             "p": contrast.p,
         }
         if contrast.difference.n < 2:
@@ -149,28 +135,29 @@ def before_table(found: Sequence[Found], width: int) -> Table:
     note = (
         f"The {width} tokens before a loop begins, against the disjoint windows of {width} before "
         "them in the same text, and against the same positions of texts that reach them and do not "
-        f"loop by then nor within {width} tokens more. z-scores are made anew from the tokens "
-        "before the loop alone, in the controls too: in a loop delta is high, and would make dips "
-        "of all before. n: loops. Dips precede loops if shares are higher, or z lower, before "
+        f"loop by then nor within {width} tokens more. z-scores of a window are made anew from "
+        "the tokens before its end alone: in a loop delta is high, and would make dips of all "
+        "before. n: loops. Dips precede loops if shares are higher, or z lower, before "
         "loops. Out: loops that begin too early, or have no control. Difference: mean over loops, "
-        "95 % bootstrap interval; p: two-sided permutation test, each loop's windows shuffled, not "
-        "corrected for the number of rows."
+        "95 % bootstrap interval; p: two-sided permutation test, each loop's windows shuffled; not "
+        "corrected for the number of rows, nor for a text that is control to several loops."
     )
     return Table("before", "Do dips precede loops?", note, columns, rows)
 
 
-def second_table(texts: Sequence[TracedText], rule: Rule, resamples: int, seed: int) -> Table:
+def second_table(texts: Sequence[TracedText], rule: Rule, how: Bootstrap) -> Table:
     """Dips and spikes of P(2nd): together or apart."""
     rows: list[Row] = []
     for scope, pick in (("all tokens", _every), ("outside loops", _outside)):
         for name, label in COMPARED.items():
             values = [_rho(text, name, pick(text)) for text in texts]
             row = {"what": f"rho with {label}", "scope": scope}
-            interval = _mean([v for v in values if v is not None], seed)
-            rows.append({**row, "n": interval.n, **columns_of(interval, "value", 3)})
-        for what, interval in _spikes(texts, rule, pick, resamples, seed).items():
+            interval = _mean([v for v in values if v is not None], how)
+            rows.append({**row, "n": interval.n, **interval_cells("value", interval, 3)})
+        for what, interval in _spikes(texts, rule, pick, how).items():
             rows.append(
-                {"what": what, "scope": scope, "n": interval.n} | columns_of(interval, "value", 3)
+                {"what": what, "scope": scope, "n": interval.n}
+                | interval_cells("value", interval, 3)
             )
     rows = [
         row
@@ -203,7 +190,7 @@ def _rho(text: TracedText, name: str, picked: Flags) -> float | None:
 
 
 def _spikes(
-    texts: Sequence[TracedText], rule: Rule, pick: Any, resamples: int, seed: int
+    texts: Sequence[TracedText], rule: Rule, pick: Any, how: Bootstrap
 ) -> dict[str, Interval]:
     """Share of dips that are spikes, of other tokens, and the difference, over all texts."""
     counts = []
@@ -214,7 +201,7 @@ def _spikes(
         groups = (known & dip & spike, known & dip, known & ~dip & spike, known & ~dip)
         counts.append([int(group.sum()) for group in groups])
     table = np.array(counts, dtype=np.float64).reshape(-1, 4)
-    draws = resampled_sums(table, resamples=resamples, seed=seed)
+    draws = resampled_sums(table, **how)
     names = ("dips that are spikes of P(2nd)", "other tokens that are", "difference of the two")
     own = _shares(table.sum(0)[None])[:, 0]
     return {
@@ -251,13 +238,13 @@ def _middle(values: Iterable[float]) -> float | None:
     return float(np.median(listed)) if listed else None
 
 
-def _mean(values: Sequence[float], seed: int) -> Interval:
-    return mean_intervals(np.array([[v] for v in values]).reshape(-1, 1), seed=seed)[0]
+def _mean(values: Sequence[float], how: Bootstrap) -> Interval:
+    return mean_intervals(np.array([[v] for v in values]).reshape(-1, 1), **how)[0]
 
 
-def _median(values: Sequence[float | None], seed: int) -> Interval:
+def _median(values: Sequence[float | None], how: Bootstrap) -> Interval:
     known = [[v] for v in values if v is not None]
-    return median_intervals(np.array(known, dtype=np.float64).reshape(-1, 1), seed=seed)[0]
+    return median_intervals(np.array(known, dtype=np.float64).reshape(-1, 1), **how)[0]
 
 
 def summary(tables: Mapping[str, Table]) -> dict[str, Any]:

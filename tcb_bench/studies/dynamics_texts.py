@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +11,10 @@ from typing import Any
 from tcb_bench.config import NEUTRAL_SAMPLING
 from tcb_bench.data import ID_COLUMN
 from tcb_bench.data_files import read_jsonl
-from tcb_bench.errors import DataError
+from tcb_bench.errors import DataError, UnknownName
 from tcb_bench.responses import Generation
+from tcb_bench.results import digest
+from tcb_bench.selection import limit_size
 from tcb_bench.studies.session import Session
 from tcb_bench.trace_text import Rule, TracedText, traced_text
 
@@ -61,8 +62,15 @@ def rule_of(settings: Mapping[str, Any]) -> Rule:
 
 
 def cases(session: Session) -> list[Case]:
-    """Every prompt asked once."""
+    """Every prompt asked once.
+
+    Raises:
+        UnknownName: no prompt has the id of the setting ``example``.
+    """
     prompts, rule = prompts_of(session), rule_of(session.settings)
+    example = session.settings["example"]
+    if example is not None and example not in (ids := [prompt.id for prompt in prompts]):
+        raise UnknownName("text", example, ids, "--set example=ID")
     sampling = {
         **NEUTRAL_SAMPLING,
         **{name: session.settings[name] for name in ("max_gen_toks", "temperature")},
@@ -92,7 +100,8 @@ def prompts_of(session: Session) -> list[Prompt]:
     path = Path(given) if given else SHIPPED
     rows = read_jsonl(path)
     for number, row in enumerate(rows, start=1):
-        wrong = [n for n in ("id", "kind", "prompt") if not isinstance(row.get(n), str)]
+        given = row if isinstance(row, dict) else {}
+        wrong = [n for n in ("id", "kind", "prompt") if not isinstance(given.get(n), str)]
         if wrong:
             raise DataError(
                 f"{path}: row {number}: {wrong[0]} is no text; expected id, kind, prompt"
@@ -101,6 +110,7 @@ def prompts_of(session: Session) -> list[Prompt]:
     if len(set(names)) < len(names) or not names:
         what = "no rows" if not names else "an id twice within a kind"
         raise DataError(f"{path}: {what}; expected one row per prompt")
+    session.data[path.name] = digest(rows)
     return [
         Prompt(id=row["id"], kind=row["kind"], text=_asked(session, row["prompt"]))
         for row in _limited(rows, session.config.options.limit)
@@ -131,5 +141,5 @@ def _limited(rows: Sequence[dict[str, Any]], limit: float | None) -> list[dict[s
     kinds: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         kinds[row["kind"]].append(row)
-    size = {k: math.ceil(limit if limit >= 1 else limit * len(v)) for k, v in kinds.items()}
+    size = {kind: limit_size(limit, len(own)) for kind, own in kinds.items()}
     return [row for kind, own in kinds.items() for row in own[: size[kind]]]

@@ -1,7 +1,8 @@
 """Do dips precede loops? Windows before a loop against the same text and against other texts.
 
-All marks are made anew from the tokens before the loop's beginning alone: in a loop delta_tcb is
-high, and a median over both would make a dip of everything that comes before.
+A window's marks are made anew from the tokens before its end alone: in a loop delta_tcb is high,
+and a median over both would make a dip of everything that comes before. So it is for windows that
+no loop follows, each as if one began at its end: else the two could not be compared.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcb_bench.metrics.dynamics import Contrast, first_against_others, robust_z, windows_back
+from tcb_bench.metrics.dynamics import Contrast, first_against_others, robust_z
 from tcb_bench.studies.dynamics_texts import Case
 from tcb_bench.trace_text import TracedText
 
@@ -58,7 +59,7 @@ def contrasts(
     """Every measure against windows of the same text, and of other texts at the same positions."""
     looping = [t for t in texts if t.loop is not None]
     subjects = usable(texts, design.width)
-    own = [z_windows(t, t.loop.onset, design) for t in subjects if t.loop is not None]
+    own = [_back(t, t.loop.onset, design) for t in subjects if t.loop is not None]
     others = [_at_risk(subject, texts, design) for subject in subjects]
     found = []
     for name, measure in _measures(thresholds).items():
@@ -74,11 +75,16 @@ def contrasts(
     return found
 
 
-def z_windows(text: TracedText, end: int, design: Design) -> Floats:
-    """(k, width) z-scores of log10 delta_tcb, of the tokens before ``end``, nearest first."""
+def z_window(text: TracedText, end: int, design: Design) -> Floats:
+    """(width,) z-scores of log10 delta_tcb just before ``end``, none of them seeing beyond it."""
     z: Floats = robust_z(text.log10_delta[:end], design.window)
-    windows: Floats = windows_back(z, end, design.width)
-    return windows
+    return z[end - design.width :]
+
+
+def _back(text: TracedText, end: int, design: Design) -> Floats:
+    """(k, width) the disjoint windows that lead back from ``end``, nearest first."""
+    ends = range(end, design.width - 1, -design.width)
+    return np.array([z_window(text, at, design) for at in ends]).reshape(-1, design.width)
 
 
 def _at_risk(subject: TracedText, texts: Sequence[TracedText], design: Design) -> Floats:
@@ -86,7 +92,7 @@ def _at_risk(subject: TracedText, texts: Sequence[TracedText], design: Design) -
     assert subject.loop is not None
     end = subject.loop.onset
     rows = [
-        z_windows(text, end, design)[0]
+        z_window(text, end, design)
         for text in texts
         if len(text) >= end and (text.loop is None or text.loop.onset >= end + design.width)
     ]

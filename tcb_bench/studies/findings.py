@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tcb_bench.errors import StoreError
 from tcb_bench.report.figures_style import Picture
 from tcb_bench.report.table import Table
 from tcb_bench.results import environment, write_json, write_jsonl
@@ -61,19 +62,17 @@ def write_findings(findings: Findings, folder: Path, facts: Mapping[str, Any]) -
         findings: of the study.
         folder: of the study, existing; what an earlier invocation wrote is replaced.
         facts: study, model, settings, data, seed, signature, counts.
+
+    Raises:
+        StoreError: the folder cannot be written.
     """
-    pictures: Sequence[Picture] = []
-    if importlib.util.find_spec("matplotlib") is not None:
-        from matplotlib import rc_context
-
-        from tcb_bench.report.figures_style import SETTINGS
-
-        figures = folder / "figures"
-        figures.mkdir(exist_ok=True)
-        for old in (*figures.glob("*.png"), *figures.glob("*.svg")):
-            old.unlink()
-        with rc_context(SETTINGS):
-            pictures = findings.draw(figures)
+    try:
+        pictures = _figures(findings, folder)
+    except OSError as error:
+        raise StoreError(
+            f"{folder / 'figures'}: cannot be written: {error.strerror or error}; the answers are "
+            "safe in the store: put that right, and give the same command again"
+        ) from None
     write_jsonl(folder / SAMPLES_FILE, findings.rows)
     record = {
         "schema_version": SCHEMA_VERSION,
@@ -85,6 +84,22 @@ def write_findings(findings: Findings, folder: Path, facts: Mapping[str, Any]) -
         "environment": environment(),
     }
     write_json(folder / STUDY_FILE, record)
+
+
+def _figures(findings: Findings, folder: Path) -> Sequence[Picture]:
+    """The figures, in place of earlier ones; none without matplotlib."""
+    if importlib.util.find_spec("matplotlib") is None:
+        return []
+    from matplotlib import rc_context
+
+    from tcb_bench.report.figures_style import SETTINGS
+
+    figures = folder / "figures"
+    figures.mkdir(exist_ok=True)
+    for old in (*figures.glob("*.png"), *figures.glob("*.svg")):
+        old.unlink()
+    with rc_context(SETTINGS):
+        return findings.draw(figures)
 
 
 def _picture(picture: Picture, folder: Path) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from tcb_bench.studies.geometry_tables import Statistics, notes, sweep_rows, tab
 from tcb_bench.studies.session import Measure, Session
 
 WHAT = "moved competitors/1"
+NEEDS = "the hidden states themselves"
 NO_DELTA = "delta_tcb is infinite before the move: every row is the top-1's"
 
 

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scipy.stats import binomtest
-
+from tcb_bench.metrics.shares import share_interval
 from tcb_bench.metrics.statistics import Interval, median_intervals
 from tcb_bench.report.table import Column, Row, Table
-from tcb_bench.studies.approximations import with_text
 from tcb_bench.studies.geometry_plan import OVERALL, SWEEPS, Pair, Plan, Point
+from tcb_bench.studies.shown import PAPER_MODEL, interval_cells
 
 PAPER = (0.95, 0.92, 0.80, 0.90)
-PAPER_LABEL = "paper, LLaMA-3.1-8B"
 PAPER_BINS = [20, 100]
 TOGETHER = "all together"
 EMPTY = "no prompt has such a v_eff"
-SINGLE = "a median of one prompt has no interval"
+SINGLE = "one prompt has no interval"
 
 
 @dataclass(frozen=True)
@@ -31,13 +29,8 @@ class Statistics:
     seed: int
 
     def share(self, held: Sequence[bool]) -> Interval:
-        """Wilson's score interval of a share: it has a length also where all held, or none."""
-        if not held:
-            return Interval(None, None, None, None, 0)
-        n, k = len(held), sum(held)
-        ci = binomtest(k, n).proportion_ci(self.level, method="wilson")
-        stderr = math.sqrt(k * (n - k) / n) / n
-        return Interval(k / n, float(ci.low), float(ci.high), stderr, n)
+        """Wilson's score interval of a share."""
+        return share_interval(held, level=self.level)
 
     def median(self, values: Sequence[float]) -> Interval:
         """Bootstrap interval of a median; +inf is a value."""
@@ -71,15 +64,10 @@ def compared(points: Sequence[Point], pair: Pair, statistics: Statistics) -> dic
     held = [a and b for a, b in zip(up, down, strict=True)]
     row: dict[str, Any] = {"n": len(points), "n_held": sum(held)}
     for name, shares in (("held", held), ("cluster_held", up), ("disperse_held", down)):
-        row |= with_text(statistics.share(shares), name, is_percent=True)
+        row |= interval_cells(name, statistics.share(shares), 0, is_percent=True)
     for name, move in (("cluster", pair.cluster), ("disperse", pair.disperse)):
-        row |= with_text(statistics.median([ratio(p, move) for p in points]), f"{name}_ratio")
-    return row if points else {**row, "reason": EMPTY}
-
-
-def _with_medians(rows: Sequence[Row]) -> list[Row]:
-    """The rows, with the reason where a median has no interval."""
-    return [{**row, "reason": SINGLE} if row["n"] == 1 else row for row in rows]
+        row |= interval_cells(f"{name}_ratio", statistics.median([ratio(p, move) for p in points]))
+    return row if len(points) > 1 else {**row, "reason": SINGLE if points else EMPTY}
 
 
 def distinct(points: Sequence[Point]) -> list[Point]:
@@ -132,7 +120,7 @@ def _paper_table(rows: Sequence[Row], plan: Plan, level: str) -> Table:
     columns = [
         *FIRST,
         Column("held_shown", "held"),
-        Column("paper", PAPER_LABEL, 2, is_percent=True),
+        Column("paper", PAPER_MODEL, 2, is_percent=True),
         REMARK,
     ]
     title = "delta(cluster) > delta(orig) > delta(disperse) (BC table 2)"
@@ -164,9 +152,7 @@ def _ratios(rows: Sequence[Row], plan: Plan, level: str) -> Table:
         f"token but the top-1 moved, the ratios would be {most} and 1 / (1 + beta) = "
         f"{1 / (1 + beta):.2f}."
     )
-    return Table(
-        "geometry_ratios", "By how much delta_tcb changes", note, columns, _with_medians(rows)
-    )
+    return Table("geometry_ratios", "By how much delta_tcb changes", note, columns, rows)
 
 
 def sweep_rows(points: Sequence[Point], plan: Plan, statistics: Statistics) -> list[dict[str, Any]]:
@@ -202,7 +188,7 @@ def _sweeps(rows: Sequence[Row], plan: Plan, level: str) -> Table:
     )
     title = "More or fewer competitors, farther or less far"
     overall = [row for row in rows if row["category"] == OVERALL]
-    return Table("geometry_sweeps", title, note, columns, _with_medians(overall))
+    return Table("geometry_sweeps", title, note, columns, overall)
 
 
 def notes(
@@ -212,7 +198,9 @@ def notes(
     found = [sentence for row in table.rows if (sentence := _against_paper(row))]
     main, once = plan.main, distinct(points)
     if n_twice := len(points) - len(once):
-        found.append(f"{n_twice} prompts stand in two data sets; {TOGETHER} counts each once.")
+        found.append(
+            f"{n_twice} prompts have the text of an earlier one; {TOGETHER} counts each text once."
+        )
     fails = [(is_up(p, main), is_down(p, main)) for p in once]
     counts = {pattern: fails.count(pattern) for pattern in [(False, True), (True, False)]}
     both = fails.count((False, False))
@@ -222,10 +210,10 @@ def notes(
             f"{counts[False, True]}, only the disperse half in {counts[True, False]}, both in "
             f"{both}."
         )
-    lost: Callable[[Mapping[str, Any]], bool] = lambda row: "reason" in row  # noqa: E731
-    if n_lost := sum(map(lost, rows)):
-        reasons = sorted({str(row["reason"]) for row in rows if lost(row)})
-        found.append(f"{n_lost} of {len(rows)} prompts have no value: {'; '.join(reasons)}.")
+    lost = [str(row["reason"]) for row in rows if "reason" in row]
+    if lost:
+        reasons = "; ".join(sorted(set(lost)))
+        found.append(f"{len(lost)} of {len(rows)} prompts have no value: {reasons}.")
     return found
 
 
@@ -233,7 +221,7 @@ def _against_paper(row: Row) -> str | None:
     if row["category"] != OVERALL or row["held"] is None:
         return None
     text = f"{row['data']}: held for {row['n_held']} of {row['n']} prompts ({row['held']:.1%})"
-    if row["paper"] is None:
+    if row["paper"] is None or row["held_low"] is None:
         return f"{text}."
     is_in = row["held_low"] <= row["paper"] <= row["held_high"]
     where = "inside" if is_in else "outside"

@@ -17,7 +17,8 @@ from tcb_bench.report.figures_style import (
     save,
     say_in,
 )
-from tcb_bench.studies.interventions_tables import PAPER, Facts
+from tcb_bench.studies.interventions_tables import Facts
+from tcb_bench.studies.shown import PAPER_MODEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -102,7 +103,7 @@ def _bars(facts: Facts, folder: Path) -> Picture:
             limits = [found.ci_low, found.ci_high]
             axes.plot([record["row"]] * 2, limits, color=COLOURS[4], linewidth=1.2)
         if paper := intervention.paper.get("delta_tcb"):
-            label = {"label": PAPER} if record["row"] == 1 else {}
+            label = {"label": PAPER_MODEL} if record["row"] == 1 else {}
             style = {"marker": "D", "markersize": 5, "color": COLOURS[1], "fillstyle": "none"}
             axes.plot(record["row"] + 0.22, math.log10(paper), linestyle="", **style, **label)
     axes.axhline(0, color=GREY, linewidth=0.8)

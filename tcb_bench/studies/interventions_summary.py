@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tcb_bench.metrics.paired import Alternative, sign_flip_p
+from tcb_bench.metrics.shares import share_interval
 from tcb_bench.metrics.statistics import Interval, mean_intervals, median_intervals
 from tcb_bench.scoring import NOT_FOUND, states
 from tcb_bench.studies.interventions_rows import (
@@ -92,23 +93,11 @@ def units_of(samples: Sequence[Sample]) -> list[list[Sample]]:
 
 
 def accuracy(units: Sequence[Sequence[Sample]], settings: Settings, seed: int) -> Interval:
-    """The mean of right or wrong: Wilson's interval where units are single answers, else bootstrap.
-
-    Five right answers of five have a bootstrap interval of no width; Wilson's is from 0.57 to 1.
-    Source: Wilson 1927, J. Am. Stat. Assoc. 22, as in scipy.stats.binomtest.
-    """
+    """The mean of right or wrong: Wilson's interval of single answers, else over items."""
     if any(len(unit) > 1 for unit in units):
         return _mean(units, "acc", settings, seed)
-    from scipy.stats import binomtest
-
-    known = [int(v) for unit in units if not math.isnan(v := value_of("acc")(unit[0]))]
-    n = len(known)
-    if n < 2:
-        return Interval(float(known[0]) if known else None, None, None, None, n)
-    share = sum(known) / n
-    wilson = binomtest(sum(known), n).proportion_ci(settings["level"], method="wilson")
-    stderr = math.sqrt(share * (1 - share) / (n - 1))
-    return Interval(share, float(wilson.low), float(wilson.high), stderr, n)
+    known = [bool(v) for unit in units if not math.isnan(v := value_of("acc")(unit[0]))]
+    return share_interval(known, level=settings["level"])
 
 
 def _mean(units: Sequence[Sequence[Sample]], name: str, settings: Settings, seed: int) -> Interval:

@@ -10,8 +10,8 @@ from tcb_bench.metrics.statistics import Interval
 from tcb_bench.report.table import Column, Table
 from tcb_bench.studies.interventions_file import Interventions
 from tcb_bench.studies.interventions_rows import Settings, Threshold
+from tcb_bench.studies.shown import PAPER_MODEL
 
-PAPER = "paper, LLaMA-3.1-8B"
 Record = Mapping[str, Any]
 
 
@@ -87,7 +87,7 @@ def _paper(facts: Facts) -> Table:
         if paper := intervention.paper:
             theirs = {f"{key}_mean": value for key, value in paper.items() if key != "acc"}
             acc = {"acc_percent": _percent(paper.get("acc"))}
-            rows.append({"row": record["row"], "description": PAPER, **acc, **theirs})
+            rows.append({"row": record["row"], "description": PAPER_MODEL, **acc, **theirs})
     columns = [
         Column("row", "#"),
         Column("description", "intervention", WRAPS),
@@ -117,7 +117,7 @@ def _paper_note(facts: Facts) -> str:
         f"medians and mean logarithms below. {facts.settings['seeds']} seeds, each with its own "
         f"order of the examples{sampled}, the same in all rows with one set; n: {unit}. All "
         "quantities stand just before the first token of the final number. Rows marked "
-        f"{PAPER} are the paper's, of another model, whose lengths have another scale."
+        f"{PAPER_MODEL} are the paper's, of another model, whose lengths have another scale."
     )
 
 

@@ -27,6 +27,7 @@ from tcb_bench.studies.layers_tables import (
 from tcb_bench.studies.session import Session
 
 WHAT = "layers/1"
+NEEDS = "gradients through the model"
 Row = dict[str, Any]
 
 
@@ -61,13 +62,15 @@ def study(session: Session) -> Findings:
 
 def _measured(session: Session) -> tuple[list[tuple[str, str]], list[Any]]:
     """(task, document) of every prompt, and its value or ``Failure``."""
-    if not hasattr(session.model, "measure_layers"):
-        raise ModelError(
-            "study layers needs gradients through the model, which only the transformers back "
-            "end gives: --model hf/..."
-        )
     from tcb_bench.models.hf_layers import Probing
 
+    keys = ("probes", "directions", "all_positions")
+    given = {key: session.settings[key] for key in keys}
+    if given["probes"] < 2 or given["directions"] < 0:
+        raise UsageError(
+            f"probes must be >= 2 and directions >= 0; got {given['probes']} and "
+            f"{given['directions']}"
+        )
     prompts, contexts = [], []
     for name, task in session.load().tasks.items():
         for request in session.prompts(task):
@@ -78,13 +81,8 @@ def _measured(session: Session) -> tuple[list[tuple[str, str]], list[Any]]:
                 )
             prompts.append((name, str(request.doc[ID_COLUMN])))
             contexts.append(str(request.args[0]))
-    keys = ("probes", "directions", "all_positions")
-    given = {key: session.settings[key] for key in keys}
-    if given["probes"] < 2 or given["directions"] < 0:
-        raise UsageError(
-            f"probes must be >= 2 and directions >= 0; got {given['probes']} and "
-            f"{given['directions']}"
-        )
+    if not hasattr(session.model, "measure_layers"):
+        raise ModelError(f"study layers needs {NEEDS}: --model hf/... gives them")
     probing = Probing(**given, seed=session.seed)
     session.say(f"probing {len(contexts)} prompts")
     values = session.computed(

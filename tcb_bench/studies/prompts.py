@@ -17,10 +17,10 @@ from tcb_bench.studies.findings import Findings
 from tcb_bench.studies.prompts_ask import Asker, Axes, Measures, Question
 from tcb_bench.studies.prompts_figures import draw
 from tcb_bench.studies.prompts_notes import notes, objectives, set_text
-from tcb_bench.studies.prompts_outcome import Bootstrap, Outcome
+from tcb_bench.studies.prompts_outcome import Bootstrap, Found, Outcome
 from tcb_bench.studies.prompts_paper import BASELINE
 from tcb_bench.studies.prompts_search import GUIDES, Step, chosen, objective, scores_of, search
-from tcb_bench.studies.prompts_sets import AQ, VCQ, Sets, find_sets
+from tcb_bench.studies.prompts_sets import AQ, VCQ, Sets, check_sets, find_sets
 from tcb_bench.studies.prompts_space import Prompt, Space, read_space
 from tcb_bench.studies.prompts_tables import (
     difference_table,
@@ -54,6 +54,7 @@ def _check(settings: Mapping[str, Any]) -> None:
         raise UsageError(f"delta_weight={settings['delta_weight']:g}: expected a number >= 0")
     if settings["winner"] not in GUIDES:
         raise UsageError(f"winner={settings['winner']!r}: expected one of {', '.join(GUIDES)}")
+    check_sets(settings)
 
 
 def _asker(session: Session) -> Asker:
@@ -115,7 +116,7 @@ class _Loop:
             for guide, steps in traces.items()
             for step in steps
         ]
-        return self._findings(_Found(sets, outcomes, trace, report, choose, perturbations))
+        return self._findings(Found(sets, outcomes, trace, report, choose, perturbations))
 
     def _ask(
         self, phase: str, prompt: Prompt, on: Sequence[Question], axes: Axes | None = None
@@ -183,7 +184,7 @@ class _Loop:
             shots={kind: m for (axis, kind), m in changed.items() if axis == "shots"},
         )
 
-    def _findings(self, found: _Found) -> Findings:
+    def _findings(self, found: Found) -> Findings:
         session = self.asker.session
         settings = session.settings
         how = Bootstrap(settings["resamples"], session.seed)
@@ -212,52 +213,6 @@ class _Loop:
             draw=lambda folder: draw(folder, found.trace, guided),
             summary=found.summary(space, guided),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What the loop has when it is through."""
-
-    sets: Sets
-    outcomes: Mapping[str, Outcome]
-    trace: Sequence[Mapping[str, Any]]
-    report: Sequence[Question]
-    choose: Sequence[Question]
-    perturbations: Sequence[str]
-
-    def summary(self, space: Space, guided: Mapping[str, str]) -> dict[str, Any]:
-        """Numbers and choices by name."""
-        of = self.sets.of
-        sizes = {
-            name: {
-                "all": sum(group == name for group in of.values()),
-                "reported": sum(of[question] == name for question in self.report),
-            }
-            for name in (VCQ, AQ)
-        }
-        return {
-            "thresholds": dict(self.sets.thresholds),
-            "sets": sizes,
-            "questions_choosing": ["/".join(q) for q in self.choose],
-            "questions_reported": ["/".join(q) for q in self.report],
-            "perturbations": list(self.perturbations),
-            "variants": {
-                name: {kind: _changed(outcome, m) for kind, m in outcome.varied.items()}
-                for name, outcome in self.outcomes.items()
-            },
-            "objectives": dict(guided),
-            "choices": {
-                name: {**outcome.prompt.fields, "key": outcome.prompt.key}
-                for name, outcome in self.outcomes.items()
-            },
-            "trace": [dict(step) for step in self.trace],
-            "space": dict(space.content),
-        }
-
-
-def _changed(outcome: Outcome, measures: Measures) -> int:
-    """How many questions this perturbation changed at all."""
-    return sum(m.prompt != outcome.clean[question].prompt for question, m in measures.items())
 
 
 def _search_note(guided: Mapping[str, str], settings: Mapping[str, Any], n: int) -> str:

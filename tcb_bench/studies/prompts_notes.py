@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tcb_bench.report.table import Table
 from tcb_bench.studies.prompts_ask import Asker
+from tcb_bench.studies.prompts_outcome import Found
 from tcb_bench.studies.prompts_tables import LABELS, NUMBERS
 from tcb_bench.studies.prompts_task import takes_first
 
-if TYPE_CHECKING:
-    from tcb_bench.studies.prompts import _Found
-
 CLAIM = ("acc_worst", "pdr", "acc", "log10_delta", "nll")
 """What BC says a delta-guided prompt is better at, and what it pays."""
+SIGNIFICANT = 0.05
 
 
 def objectives(delta_weight: float) -> dict[str, str]:
@@ -40,7 +39,7 @@ def set_text(settings: Mapping[str, Any], limits: Mapping[str, float | None]) ->
     )
 
 
-def notes(differences: Table, found: _Found, asker: Asker) -> list[str]:
+def notes(differences: Table, found: Found, asker: Asker) -> list[str]:
     """Sentences on what the numbers say."""
     winner = asker.session.settings["winner"]
     return [
@@ -56,7 +55,7 @@ def notes(differences: Table, found: _Found, asker: Asker) -> list[str]:
     ]
 
 
-def _kept(found: _Found) -> list[str]:
+def _kept(found: Found) -> list[str]:
     """Guides that found nothing better than the baseline: a difference of 0 is no result then."""
     own = found.outcomes["baseline"].prompt
     names = [LABELS[name] for name, one in found.outcomes.items() if one.prompt == own]
@@ -79,16 +78,17 @@ def _claims(differences: Table) -> list[str]:
 
 
 def _verdict(row: Mapping[str, Any]) -> str:
-    """Whether a difference stands; without an interval nothing is said."""
-    low, high = row["difference_ci_low"], row["difference_ci_high"]
+    """Whether a difference stands: by its interval, and by Holm's p where there is a test."""
+    low, high, p = (row[key] for key in ("difference_ci_low", "difference_ci_high", "p_holm"))
     if row["difference"] is None or low is None:
         return ""
     if low == high == 0:
         return " (the same)"
-    return " (undecided)" if low <= 0 <= high else ""
+    is_open = low <= 0 <= high or (p is not None and p >= SIGNIFICANT)
+    return " (undecided)" if is_open else ""
 
 
-def _variants(found: _Found) -> str:
+def _variants(found: Found) -> str:
     baseline = found.outcomes["baseline"]
     counts = {
         kind: sum(m.prompt != baseline.clean[q].prompt for q, m in measures.items())

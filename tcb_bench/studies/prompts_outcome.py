@@ -19,7 +19,8 @@ from tcb_bench.metrics.robustness import (
 )
 from tcb_bench.metrics.statistics import Interval, mean_intervals, median_intervals
 from tcb_bench.studies.prompts_ask import Measured, Measures, Question
-from tcb_bench.studies.prompts_space import Prompt
+from tcb_bench.studies.prompts_sets import AQ, VCQ, Sets
+from tcb_bench.studies.prompts_space import Prompt, Space
 
 Questions = Sequence[Question]
 
@@ -54,6 +55,52 @@ class Outcome:
 
     def _is_same(self, changed: Measured, question: Question) -> bool:
         return changed.prompt == self.clean[question].prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the loop has when it is through."""
+
+    sets: Sets
+    outcomes: Mapping[str, Outcome]
+    trace: Sequence[Mapping[str, Any]]
+    report: Sequence[Question]
+    choose: Sequence[Question]
+    perturbations: Sequence[str]
+
+    def summary(self, space: Space, guided: Mapping[str, str]) -> dict[str, Any]:
+        """Numbers and choices by name."""
+        of = self.sets.of
+        sizes = {
+            name: {
+                "all": sum(group == name for group in of.values()),
+                "reported": sum(of[question] == name for question in self.report),
+            }
+            for name in (VCQ, AQ)
+        }
+        return {
+            "thresholds": dict(self.sets.thresholds),
+            "sets": sizes,
+            "questions_choosing": ["/".join(q) for q in self.choose],
+            "questions_reported": ["/".join(q) for q in self.report],
+            "perturbations": list(self.perturbations),
+            "variants": {
+                name: {kind: _changed(outcome, m) for kind, m in outcome.varied.items()}
+                for name, outcome in self.outcomes.items()
+            },
+            "objectives": dict(guided),
+            "choices": {
+                name: {**outcome.prompt.fields, "key": outcome.prompt.key}
+                for name, outcome in self.outcomes.items()
+            },
+            "trace": [dict(step) for step in self.trace],
+            "space": dict(space.content),
+        }
+
+
+def _changed(outcome: Outcome, measures: Measures) -> int:
+    """How many questions this perturbation changed at all."""
+    return sum(m.prompt != outcome.clean[question].prompt for question, m in measures.items())
 
 
 def _floats(cells: Sequence[Any]) -> Any:

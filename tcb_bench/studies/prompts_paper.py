@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tcb_bench.studies.prompts_sets import AQ, VCQ
 
-PAPER = "paper, LLaMA-3.1-8B"
 BASELINE = "baseline"
 
 Printed = tuple[float, ...]

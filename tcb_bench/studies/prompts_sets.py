@@ -37,7 +37,7 @@ def find_sets(
     Raises:
         UsageError: quantiles out of range or order, or an unknown delta_scale.
     """
-    _check(settings)
+    check_sets(settings)
     scale = settings["delta_scale"]
     name = "log10_delta_tcb" if scale == "log10" else "delta_tcb"
     acc = _table([[run[q].acc for run in runs] for q in questions], len(runs))
@@ -82,7 +82,12 @@ def _set_of(
     return AQ if is_ambiguous else None
 
 
-def _check(settings: Mapping[str, Any]) -> None:
+def check_sets(settings: Mapping[str, Any]) -> None:
+    """Refuses quantiles out of range or order, and an unknown delta_scale.
+
+    Raises:
+        UsageError: as said.
+    """
     for low, high in (("T_L", "T_H"), ("V_L", "V_H")):
         if not 0 <= settings[low] <= settings[high] <= 1:
             raise UsageError(

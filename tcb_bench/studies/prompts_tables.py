@@ -16,8 +16,9 @@ from tcb_bench.studies.prompts_outcome import (
     intervals,
     shot_intervals,
 )
-from tcb_bench.studies.prompts_paper import BASELINE, PAPER, PAPER_3, PAPER_4
+from tcb_bench.studies.prompts_paper import BASELINE, PAPER_3, PAPER_4
 from tcb_bench.studies.prompts_sets import AQ, NAMES, VCQ
+from tcb_bench.studies.shown import PAPER_MODEL, interval_text
 
 LABELS = {
     BASELINE: "Baseline",
@@ -69,7 +70,9 @@ def table_3(
         for paper_set, name, printed in PAPER_3[labels["request"]]:
             if paper_set == group:
                 names = [number for number in IN_3 if number != "log10_delta"]
-                rows.append({**_where(labels, group, name, PAPER), **_printed(names, printed)})
+                rows.append(
+                    {**_where(labels, group, name, PAPER_MODEL), **_printed(names, printed)}
+                )
     columns = [
         Column("source", "source"),
         Column("benchmark", "benchmark"),
@@ -116,7 +119,7 @@ def table_4(
         )
     for name, printed in PAPER_4:
         names = ("acc", "delta", "ppl", "acc_worst")
-        rows.append({"source": PAPER, "strategy": LABELS[name], **_printed(names, printed)})
+        rows.append({"source": PAPER_MODEL, "strategy": LABELS[name], **_printed(names, printed)})
     columns = [
         Column("source", "source"),
         Column("strategy", "strategy"),
@@ -146,7 +149,7 @@ def difference_table(
             pair = f"{LABELS[second]} - {LABELS[first]}"
             row: dict[str, Any] = {"pair": pair, "first": first, "second": second, "number": number}
             row |= {"label": label, "n": interval.n, **_values("difference", interval)}
-            rows.append({**row, "shown": shown(interval, digits, is_signed=True), "p": p})
+            rows.append({**row, "shown": interval_text(interval, digits, is_signed=True), "p": p})
     for row, holm in zip(rows, adjusted([row["p"] for row in rows]), strict=True):
         row["p_holm"] = holm
         if row["difference"] is None:
@@ -209,23 +212,12 @@ def search_table(trace: Sequence[Mapping[str, Any]], note: str) -> Table:
     return Table("prompts_search", "The search", f"{note} {CODE}", columns, trace)
 
 
-def shown(interval: Interval, digits: int, *, is_signed: bool = False) -> str | None:
-    """A number with its interval."""
-    if interval.value is None:
-        return None
-    sign = "+" if is_signed else ""
-    text = f"{interval.value:{sign}.{digits}f}"
-    if interval.ci_low is None:
-        return text
-    return f"{text} [{interval.ci_low:{sign}.{digits}f}, {interval.ci_high:{sign}.{digits}f}]"
-
-
 def cells(found: Mapping[str, Interval], names: Sequence[str]) -> dict[str, Any]:
     """The values of a row, each with its interval and n, and the text that is shown."""
     row: dict[str, Any] = {"n": found["acc"].n}
     for name in names:
         digits = NUMBERS.get(name, ("", 2))[1]
-        row |= {**_values(name, found[name]), f"{name}_shown": shown(found[name], digits)}
+        row |= {**_values(name, found[name]), f"{name}_shown": interval_text(found[name], digits)}
     return row
 
 

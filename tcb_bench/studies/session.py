@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ class Session:
         config: as for a run: tasks, data, seed, limit, chat template.
         settings: of the study, complete.
         folder: where its files go; it exists.
-        lm: the model behind the store.
+        start: loads the model and gives it behind its store; called once, at the first need of it,
+            so that a study that checks settings, tasks and documents first fails in seconds.
         say: called with one line about what happens now.
         data: task -> sha256 of its documents, of all that was loaded.
         failures: a reason per request without an answer.
@@ -52,10 +54,15 @@ class Session:
     config: RunConfig
     settings: Mapping[str, Any]
     folder: Path
-    lm: DurableLM
+    start: Callable[[], DurableLM]
     say: Say
     data: dict[str, str] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
+
+    @cached_property
+    def lm(self) -> DurableLM:
+        """The model behind its store."""
+        return self.start()
 
     @property
     def model(self) -> Any:
