@@ -98,6 +98,7 @@ def test_runner_v2_by_tritons_interpreter(tmp_path):
         "PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(__file__).parent}",
         "TRITON_INTERPRET": "1",
         "VLLM_USE_V2_MODEL_RUNNER": "1",
+        "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": "3600",  # the interpreter is slow
     }
     words = [sys.executable, str(tmp_path / "v2.py"), str(tmp_path / "vllm.log")]
     done = subprocess.run(words, env=environment, capture_output=True, text=True)
