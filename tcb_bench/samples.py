@@ -15,6 +15,8 @@ from tcb_bench.store import Manifest, Store
 from tcb_bench.task_select import STRATUM, WEIGHT
 
 Sample = dict[str, Any]
+SLACK = 1e-4
+"""Rows of one prompt differ by 1e-5 between batches; where they are the median, all are stable."""
 OWN_COLUMNS = (EVIDENCE, POOL, ELSEWHERE, STRATUM, WEIGHT)
 """Columns made here that a sample row does not repeat: its prompt shows what was shown."""
 
@@ -95,15 +97,15 @@ def _beside(task: Any, doc: Mapping[str, Any]) -> dict[str, Any]:
 def label_conflicts(samples: Mapping[str, Sequence[Sample]]) -> None:
     """Each row's case of accuracy and confidence against stability.
 
-    Stable means at or above the task's own median relative_flip_radius: the cases compare the
-    answers of one run with each other, since no length is stable in itself.
+    Stable means at or above the task's own median relative_flip_radius, less ``SLACK``: the cases
+    compare the answers of one run with each other, since no length is stable in itself.
     """
     for documents in samples.values():
         rows = [row for doc in documents for row in doc["rows"]]
         radii = [
             r for row in rows if (r := row["stability"].get("relative_flip_radius")) is not None
         ]
-        stable_at = statistics.median(radii) if radii else 0.0
+        stable_at = statistics.median(radii) * (1 - SLACK) if radii else 0.0
         for row in rows:
             values = row["stability"]
             case = conflict_case(
