@@ -10,8 +10,6 @@ from collections import Counter
 import pytest
 from conftest import ROOT
 
-from tcb_bench.samples import label_conflicts
-
 MMLU = ROOT / "tasks" / "mmlu_tcb" / "sample"
 GSM8K = ROOT / "tasks" / "gsm8k_tcb"
 SUBJECTS = ["formal_logic", "philosophy", "abstract_algebra", "moral_scenarios", "professional_law"]
@@ -299,13 +297,3 @@ def test_logic_golds_read_off_a_truth_table():
     values = [["true" in part for part in option.split(", ")] for option in row["choices"]]
     found = [i for i, (a, b, c) in enumerate(values) if (a or b) and a <= c and not c]
     assert found == [row["answer"]]
-
-
-def test_rows_that_differ_by_rounding_at_the_median_have_one_label():
-    """The same state in two batches: 1e-6 apart, and the median lies between them."""
-    radii = (0.1, 0.2 * (1 - 1e-6), 0.2, 0.3)
-    rows = [{"acc": 1.0, "stability": {"relative_flip_radius": r, "p_top1": 0.9}} for r in radii]
-    label_conflicts({"task": [{"rows": rows}]})
-    unstable, *others = [row["conflict"]["accuracy"] for row in rows]
-    assert unstable == "accurate_but_unstable"
-    assert set(others) == {"consistent_accurate_stable"}

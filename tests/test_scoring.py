@@ -12,6 +12,7 @@ from tcb_bench.responses import (
     from_record,
     to_record,
 )
+from tcb_bench.samples import label_conflicts
 from tcb_bench.scoring import score, states
 from tcb_bench.task_files import tcb_spec
 
@@ -241,3 +242,13 @@ def test_a_traced_answer_has_its_means_under_the_names_that_the_analysis_looks_f
     )
     assert row["acc"] == 1.0
     assert row["scores"]["rougeL"] == 1.0
+
+
+def test_rows_that_differ_by_rounding_at_the_median_have_one_label():
+    """The same state in two batches: 1e-6 apart, and the median lies between them."""
+    radii = (0.1, 0.2 * (1 - 1e-6), 0.2, 0.3)
+    rows = [{"acc": 1.0, "stability": {"relative_flip_radius": r, "p_top1": 0.9}} for r in radii]
+    label_conflicts({"task": [{"rows": rows}]})
+    unstable, *others = [row["conflict"]["accuracy"] for row in rows]
+    assert unstable == "accurate_but_unstable"
+    assert set(others) == {"consistent_accurate_stable"}
