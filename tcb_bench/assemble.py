@@ -92,9 +92,11 @@ def _task_result(
     manifest: Manifest,
     bert_score: str | None,
 ) -> TaskResult:
-    tasks = {task.condition.id: task for task in ours.values() if task.base_name == base}
+    names = {task.condition.id: name for name, task in ours.items() if task.base_name == base}
+    tasks = {cell: ours[name] for cell, name in names.items()}
     task = next(iter(tasks.values()))
     settings = manifest.settings
+    asked = settings["request_sha256"]
     data = {
         "id": task.config.dataset_path,
         "config": task.config.dataset_name,
@@ -111,6 +113,7 @@ def _task_result(
         version=version,
         cells=cells,
         axes={cell: dict(t.condition.axes) for cell, t in tasks.items()},
+        request_sha256={cell: asked[name] for cell, name in names.items() if name in asked},
         signature_parts=_signature_parts(task, version, data, settings)
         | _text_parts(task, bert_score),
         config=_clean_config(task),
@@ -121,6 +124,8 @@ def _task_result(
             "epsilon": task.spec.epsilon,
             "sampling_defaults": task.spec.sampling_defaults,
             "weight_radius": settings["model_info"]["weight_radius"],
+            "limit": task.options.limit,
+            "seed": task.options.seed,
             "resources": settings.get("resources", {}).get(base, {}),
             **_text_facts(task, bert_score),
         },
@@ -237,16 +242,23 @@ def _group_result(
         for cell, documents in task.cells.items():
             cells.setdefault(cell, []).extend(documents)
     first = parts[0]
+    members = {task.name: task.facts["data"] for task in parts}
     data = {
         **first.facts["data"],
         "config": None,
-        "sha256": digest([task.facts["data"]["sha256"] for task in parts]),
-        "available": sum(task.facts["data"]["available"] for task in parts),
+        "sha256": digest([part["sha256"] for part in members.values()]),
+        "available": sum(part["available"] for part in members.values()),
+        "members": {
+            task: {key: part[key] for key in ("available", "sha256")}
+            for task, part in members.items()
+        },
     }
+    asked = {c: [task.request_sha256.get(c) for task in parts if c in task.cells] for c in cells}
     return replace(
         first,
         name=name,
         cells=cells,
+        request_sha256={cell: digest(found) for cell, found in asked.items()},
         members={task.name: task.documents for task in parts},
         signature_parts={**first.signature_parts, "task": name, "data": _data_mark(data)},
         config={"group": name, "task": [task.name for task in parts]},

@@ -10,6 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from tcb_bench import cli
+from tcb_bench.commands_boards import export as export
+from tcb_bench.commands_boards import leaderboard as leaderboard
+from tcb_bench.commands_boards import submit as submit
 from tcb_bench.config import TaskOptions
 from tcb_bench.errors import UsageError
 from tcb_bench.parser import build_parser

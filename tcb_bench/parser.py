@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tcb_bench.errors import UsageError
+from tcb_bench.parser_boards import add_board_commands
 from tcb_bench.parser_options import add_data, add_include, add_resources, add_texts, add_where
 from tcb_bench.parser_research import add_research_commands
 from tcb_bench.parser_study import add_study_commands
@@ -95,6 +96,7 @@ def build_parser() -> Parser:
     add_study_commands(commands)
     add_research_commands(commands)
     add_trace_command(commands)
+    add_board_commands(commands)
     return parser
 
 

@@ -29,6 +29,8 @@ from tcb_bench.errors import StoreError
 from tcb_bench.metrics import METRIC_VERSION
 from tcb_bench.metrics.answers import EXTRACTION_VERSION
 from tcb_bench.metrics.statistics import Interval
+from tcb_bench.records import ResultFile
+from tcb_bench.sample_records import Sample
 from tcb_bench.scoring import states
 from tcb_bench.version import __version__
 
@@ -62,6 +64,7 @@ class TaskResult:
         temperature_effective: true, false, remapped or unknown, of this model.
         facts: what stands in the ``tcb_bench`` block as it is: data, epsilon, weight_radius, ...
         members: for a group, the names of its tasks with their samples (``acc_macro``).
+        request_sha256: condition id -> hash of what the task asks any model.
     """
 
     name: str
@@ -74,6 +77,7 @@ class TaskResult:
     temperature_effective: Any
     facts: Mapping[str, Any]
     members: Mapping[str, Sequence[Document]] = field(default_factory=dict)
+    request_sha256: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def documents(self) -> list[Document]:
@@ -143,6 +147,7 @@ def block_entry(task: TaskResult, cells: Mapping[str, Metrics]) -> dict[str, Any
     return {
         **task.facts,
         "signature": signature(task.signature_parts),
+        "signature_parts": signature_values(task.signature_parts),
         "counts": states([row for doc in task.documents for row in doc["rows"]]),
         "usage": usage(task.documents),
         "conditions": {cell: _condition(task, cell, found) for cell, found in cells.items()},
@@ -158,6 +163,7 @@ def _condition(task: TaskResult, cell: str, metrics: Metrics) -> dict[str, Any]:
         "temperature_effective": task.temperature_effective,
         "counts": states([row for doc in task.cells[cell] for row in doc["rows"]]),
         "prompts_sha256": digest([[d.get("doc_id"), d.get("prompt")] for d in task.cells[cell]]),
+        "request_sha256": task.request_sha256.get(cell),
         **_changes(task.cells[cell]),
         "metrics": records("none"),
         "metrics_completed": records("completed"),
@@ -189,8 +195,13 @@ def usage(documents: Iterable[Document]) -> dict[str, int]:
 
 def signature(parts: Mapping[str, Any]) -> str:
     """One line with every setting that can change the number, in a fixed order."""
+    return "|".join(f"{name}:{value}" for name, value in signature_values(parts).items())
+
+
+def signature_values(parts: Mapping[str, Any]) -> dict[str, str]:
+    """The settings of a signature, ours at the end; what is not known is left out."""
     own = {"metric": f"delta{METRIC_VERSION}.extract{EXTRACTION_VERSION}", "tcb-bench": __version__}
-    return "|".join(f"{k}:{v}" for k, v in {**parts, **own}.items() if v is not None)
+    return {name: str(value) for name, value in {**parts, **own}.items() if value is not None}
 
 
 def digest(value: object) -> str:
@@ -223,6 +234,21 @@ def stamp(seconds: float) -> str:
     """A time for file names, as lm-eval writes it (colons would not do on every system)."""
     whole = time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(seconds))
     return f"{whole}.{int(seconds % 1 * 1e6):06d}"
+
+
+def write_result(path: Path, record: Mapping[str, Any]) -> None:
+    """A result file, checked against its own definition (`records.ResultFile`) first."""
+    checked = ResultFile.model_validate(strict(record))
+    write_json(path, checked.model_dump(mode="json", by_alias=True, exclude_unset=True))
+
+
+def write_samples(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Sample rows: those of our tasks are checked, those of lm-eval's own are as they are."""
+    write_jsonl(path, (_checked_sample(row) if "rows" in row else row for row in rows))
+
+
+def _checked_sample(row: Mapping[str, Any]) -> dict[str, Any]:
+    return Sample.model_validate(strict(row)).model_dump(mode="json", exclude_unset=True)
 
 
 def write_json(path: Path, value: object) -> None:

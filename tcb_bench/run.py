@@ -20,7 +20,7 @@ from tcb_bench.durable import DurableLM, ReplayLM, Report
 from tcb_bench.errors import DataError, ModelError, StoreError, UsageError
 from tcb_bench.load_tasks import Loaded, load_tasks, quiet
 from tcb_bench.models.resolve import ModelSpec, resolve, running
-from tcb_bench.results import stamp, write_json, write_jsonl
+from tcb_bench.results import stamp, write_result, write_samples
 from tcb_bench.store import Store, check_writable
 
 STOCK_RESAMPLES = 1000
@@ -250,9 +250,9 @@ def _write(
     sample_paths = []
     for task, rows in samples.items():
         sample_paths.append(store.folder / f"samples_{_safe(task)}_{name}.jsonl")
-        write_jsonl(sample_paths[-1], rows)
+        write_samples(sample_paths[-1], rows)
     path = store.folder / f"results_{name}.json"
-    write_json(path, {**result, "date": now})
+    write_result(path, {**result, "date": now})
     n_errors = sum(
         row["state"] == "error"
         for rows in samples.values()

@@ -7,7 +7,6 @@ import sys
 import pytest
 from conftest import ROOT
 
-PACKAGES = {"tcb_bench": ROOT / "tcb_bench", "tcb_bench.metrics": ROOT / "metrics"}
 LM_EVAL = {"task.py", "run.py", "durable.py", "load_tasks.py"}  # and all of models/
 FOUNDATION = {"errors", "version", "responses", "selection", "conditions"}
 
@@ -47,9 +46,24 @@ def test_the_foundation_imports_only_itself(name):
     assert ours <= {f"tcb_bench.{other}" for other in FOUNDATION}
 
 
+BOARDS = {
+    *("results", "selection", "metrics", "errors", "aggregate", "records", "sample_records"),
+    *("leaderboards", "version"),
+}
+"""What leaderboards may import: a result's definitions, what computes its numbers, and itself."""
+
+
+@pytest.mark.parametrize("path", files(ROOT / "leaderboards"), ids=lambda p: p.name)
+def test_leaderboards_import_results_and_metrics_only(path):
+    ours = {name.split(".")[1] for name in imported(path) if name.startswith("tcb_bench.")}
+    assert ours <= BOARDS
+    assert not any(name.split(".")[0] in ("lm_eval", "torch") for name in imported(path))
+
+
 UPWARD = {
     *("cli", "commands", "listing", "tables", "validate", "__main__", "plan", "perturb_view"),
     *("parser", "parser_options", "parser_study", "parser_research", "parser_trace"),
+    *("parser_boards", "commands_boards"),
 }
 
 
@@ -96,7 +110,9 @@ def test_no_module_is_loaded_under_two_names():
 
 
 @pytest.mark.parametrize(
-    "path", files(ROOT / "tcb_bench") + files(ROOT / "metrics"), ids=lambda p: p.name
+    "path",
+    files(ROOT / "tcb_bench") + files(ROOT / "metrics") + files(ROOT / "leaderboards"),
+    ids=lambda p: p.name,
 )
 def test_files_and_functions_stay_within_their_budget(path):
     text = path.read_text(encoding="utf-8")

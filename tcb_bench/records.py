@@ -1,0 +1,185 @@
+"""What stands in a result file and in a sample row: the definitions that write and check them.
+
+Every number of these records is finite: what has no value is null, never NaN. A field's
+description is its documentation, in the schemas under leaderboards/schema and in the README there.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Count = Annotated[int, Field(ge=0)]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+Axis = str | int | float | bool | None
+TemperatureEffective = Literal["true", "false", "remapped", "unknown"]
+State = Literal["scored", "truncated", "empty", "filtered", "error", "unscored"]
+
+
+class Record(BaseModel):
+    """A part of a file: every key named here, no other, no number read from a text."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, protected_namespaces=()
+    )
+
+
+class Counts(Record):
+    """How many responses are in each state."""
+
+    scored: Count = Field(description="finished texts, and predictions")
+    truncated: Count = Field(description="texts cut off by the token limit; scored and flagged")
+    empty: Count = Field(description="texts with nothing in them; they score 0")
+    filtered: Count = Field(description="refused by a provider's filter; no score")
+    error: Count = Field(description="failures of ours or of a provider; no score")
+    unscored: Count = Field(description="responses for which nothing can be computed")
+
+
+class MetricRecord(Record):
+    """A number with its interval; null where it has no meaning."""
+
+    value: float | None = Field(description="the aggregate, in the metric's unit")
+    ci_low: float | None = Field(description="lower end of the 95 % bootstrap interval")
+    ci_high: float | None = Field(description="upper end of the 95 % bootstrap interval")
+    stderr: float | None = Field(description="standard error, in the metric's unit")
+    n: Count = Field(description="documents with a value")
+
+
+class ChangesRecord(Record):
+    """What a perturbation did to the documents of a condition."""
+
+    flags: dict[str, Count] = Field(description="flag -> documents that have it")
+    counts: dict[str, int | float] = Field(description="count of changes -> its sum")
+
+
+class ConditionRecord(Record):
+    """One condition of a sweep; a task without a sweep has one with an empty id and no axes."""
+
+    axes: dict[str, Axis] = Field(description="axis -> value, such as temperature -> 0.6")
+    temperature_effective: TemperatureEffective = Field(
+        description="whether the model heeds the temperature it is sent"
+    )
+    counts: Counts
+    prompts_sha256: Sha256 = Field(description="of the ids and rendered prompts, in order")
+    request_sha256: Sha256 | None = Field(
+        default=None, description="of what the task asks any model: prompt, shots, sampling"
+    )
+    perturbation: ChangesRecord | None = None
+    text_flags: dict[str, Count] | None = Field(
+        default=None, description="flag of BERTScore (empty text, cut off) -> texts"
+    )
+    metrics: dict[str, MetricRecord] = Field(description="over all responses that have a score")
+    metrics_completed: dict[str, MetricRecord] = Field(description="over finished texts only")
+
+
+class StratumRecord(Record):
+    """A stratum of the draw."""
+
+    taken: Count
+    there: Count
+
+
+class MemberRecord(Record):
+    """A task of a group."""
+
+    available: Count = Field(description="documents before the limit")
+    sha256: Sha256 = Field(description="of the ids and hashes of the chosen documents")
+
+
+class DataRecord(Record):
+    """Where the documents came from, and which were chosen."""
+
+    id: str = Field(description="the data set's name, such as cais/mmlu")
+    config: str | None = Field(description="its configuration; null for a group of several")
+    split: str | None
+    source: Literal["hub", "local", "sample", "file"]
+    revision: str | None = Field(description="commit of the data set on the hub; null elsewhere")
+    sha256: Sha256 = Field(
+        description="of the sorted [id, document sha256] pairs of the chosen documents; of a "
+        "group, of its tasks' values in order"
+    )
+    available: Count = Field(description="documents before the limit")
+    members: dict[str, MemberRecord] | None = Field(
+        default=None, description="task -> its part, for a group"
+    )
+    strata: dict[str, StratumRecord] | None = None
+    left_out: dict[str, Count] | None = Field(
+        default=None, description="why documents were left out -> how many"
+    )
+    ids: list[str] | None = Field(default=None, description="of the chosen documents")
+
+
+class ReferenceRecord(Record):
+    """What free answers were compared with."""
+
+    kind: str = Field(description="sentence (written by a model) or short (the data's own answer)")
+    generator: str | None = Field(description="the model that wrote the sentences")
+    sha256: Sha256 | None = Field(description="of ids and texts")
+    without_answer: list[str] = Field(description="documents whose sentence lacks the answer")
+
+
+class UsageRecord(Record):
+    """Tokens of all responses, a reused repeat once."""
+
+    prompt_tokens: Count
+    completion_tokens: Count
+
+
+class TaskRecord(Record):
+    """One task or group of a run."""
+
+    signature: str = Field(description="one line with every setting that can change a number")
+    signature_parts: dict[str, str] = Field(description="the same, name -> value")
+    data: DataRecord
+    epsilon: float = Field(gt=0, description="eps of delta_tcb = eps / ||J||_F; dimensionless")
+    sampling_defaults: Literal["neutral", "model"]
+    weight_radius: float | None = Field(
+        description="R = max_i ||w_i - mean(W)|| of the output head, a length in h-space"
+    )
+    limit: int | float | None = Field(description="documents per task or stratum; null = all")
+    seed: int
+    reference: ReferenceRecord | None = None
+    bert_score: str | None = Field(default=None, description="bert-score's hash: encoder, layer")
+    text_scores: str | None = Field(default=None, description="versions of the other text scores")
+    resources: dict[str, Any] = Field(description="lexicons and models of perturbations")
+    is_partial: bool = Field(default=False, description="whether tasks of the group are missing")
+    missing: list[str] = Field(default=[], description="tasks of the group that are missing")
+    counts: Counts
+    usage: UsageRecord
+    conditions: dict[str, ConditionRecord]
+
+
+class RunRecord(Record):
+    """The block ``tcb_bench`` of a result file."""
+
+    schema_version: Literal[1]
+    environment: dict[str, str] = Field(description="package -> version, and the platform")
+    model: dict[str, Any] = Field(description="what the back end says of the model")
+    seeds: dict[str, int]
+    wall_time_s: float | None = Field(description="seconds from plan to last response")
+    is_partial: bool = Field(description="whether the run was cut short or tasks are missing")
+    missing: dict[str, str] = Field(description="task -> why it is not there")
+    tasks: dict[str, TaskRecord]
+
+
+class ResultFile(BaseModel):
+    """A result file: lm-eval's keys as lm-eval writes them, and our own block."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
+
+    results: dict[str, dict[str, Any]] = Field(
+        description="task -> alias, sample_len, and `name,filter` -> number, with _stderr, "
+        "_ci_low, _ci_high and _n beside each; filter none = all responses, completed = finished "
+        "texts"
+    )
+    configs: dict[str, dict[str, Any]] = Field(description="task -> its YAML as understood")
+    versions: dict[str, Any] = Field(description="task -> version")
+    n_shot: dict[str, int] = Field(alias="n-shot", description="task -> examples in the prompt")
+    higher_is_better: dict[str, dict[str, bool | None]]
+    n_samples: dict[str, dict[str, int]] = Field(
+        alias="n-samples", description="task -> original, effective documents"
+    )
+    config: dict[str, Any] = Field(description="how the run was made")
+    tcb_bench: RunRecord
+    date: float = Field(description="seconds since 1970 when it was written")

@@ -1,0 +1,93 @@
+"""What stands in a sample row: one document, its scored repeats, and what was asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from tcb_bench.records import Count, Record, Sha256, State
+
+
+class Conflict(Record):
+    """The case of a prediction on the two axes of accuracy and confidence against stability."""
+
+    accuracy: str | None
+    confidence: str | None
+    stable_at: float = Field(description="relative_flip_radius from which a row counts as stable")
+
+
+class ScoreRow(Record):
+    """One response of a document, as numbers: nothing of its text."""
+
+    repeat: Count = Field(description="0-based number of the run")
+    state: State
+    acc: float | None = Field(ge=0, le=1, description="1 right, 0 wrong; null where unknown")
+    answer: str | None = Field(description="the letter or number extracted from the response")
+    reason: str | None = Field(description="why something is null")
+    stability: dict[str, float | None] = Field(
+        description="quantity -> value at the critical position; delta_tcb for the task's epsilon"
+    )
+    stability_mean: dict[str, float] | None = Field(
+        default=None, description="means over all tokens of the answer: log10 of lengths"
+    )
+    choice_logprobs: list[float] | None = Field(
+        default=None, description="natural log-probability of each given answer"
+    )
+    greedy_is_choice: float | None = Field(
+        default=None, description="1 where the top token is a given answer, else 0"
+    )
+    scores: dict[str, float | None] | None = Field(
+        default=None, description="scores of a free answer: metric -> value"
+    )
+    score_flags: list[str] | None = Field(default=None, description="flags of BERTScore")
+    finish_reason: str | None = None
+    completion_tokens: Count | None = None
+    prompt_tokens: Count | None = None
+    conflict: Conflict
+
+
+class RunRow(ScoreRow):
+    """A row of a run: also what the model wrote, and where its response is stored."""
+
+    key: str | None = Field(description="of the response in the store")
+    reused_from: str | None = Field(description="key of the equal response at temperature 0")
+    greedy_token: str | None = Field(default=None, description="text of the top token")
+    text: str | None = Field(default=None, description="the whole text of a generation")
+    reasoning_chars: Count | None = Field(
+        default=None, description="characters of the text that are reasoning"
+    )
+
+
+class Change(Record):
+    """What a perturbation did to one document."""
+
+    kind: str
+    flags: list[str]
+    counts: dict[str, int | float]
+    token_overlap: float | None
+    embedding_similarity: float | None
+    is_pseudo_relevant: bool | None
+
+
+class DocumentRow(Record):
+    """What a sample says of its document, in a run and in an entry."""
+
+    doc_id: str
+    task: str = Field(description="the task, or the member of a group")
+    condition: str = Field(description="id of the condition; empty without a sweep")
+    doc_sha256: Sha256 = Field(description="of the document without its id")
+    stratum: str | None = None
+    weight: float | None = Field(default=None, gt=0, description="in means; null = 1")
+    perturbation: dict[str, Change] | None = None
+
+
+class Sample(DocumentRow):
+    """A line of a run's sample file."""
+
+    doc: dict[str, Any] = Field(description="the document's columns")
+    target: Any = Field(description="the gold answer")
+    prompt: str | None = Field(description="the prompt as the model saw it")
+    acc: float | None
+    reference: str | None = Field(default=None, description="what free answers are compared with")
+    rows: list[RunRow]
