@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import json
 import re
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 from tcb_bench.errors import DataError
 from tcb_bench.leaderboards.entry import Entry, EntrySample
-from tcb_bench.results import write_json
+from tcb_bench.leaderboards.untrusted import check_json, read_file, shown, unpacked_lines
 
 MAX_ENTRY = 16 * 2**20  # bytes of an entry
 MAX_LINE = 2**20  # bytes of one sample row
+MAX_FLAT = 400  # characters of a line that holds a whole object or list
+MAX_PACKED = 2**26  # bytes of a sample file; 79,200 responses take some 15 MB
 MAX_SAMPLES = 2**31  # bytes of all sample rows of an entry, unpacked
 SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
@@ -51,17 +54,13 @@ def read_entry(path: Path) -> Entry:
     Raises:
         DataError: it cannot be read, is too large, or is not what the schema says; one line.
     """
+    raw = read_file(path, MAX_ENTRY)
     try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_ENTRY + 1)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
-    if len(raw) > MAX_ENTRY:
-        raise DataError(f"{path}: larger than {MAX_ENTRY} bytes, which no entry is")
-    try:
-        return Entry.model_validate_json(raw)
+        entry = Entry.model_validate_json(raw)
     except ValidationError as error:
-        raise DataError(f"{path}: {first_problem(error)}") from None
+        raise DataError(f"{shown(path)}: {first_problem(error)}") from None
+    check_json(raw, shown(path))
+    return entry
 
 
 def read_samples(path: Path) -> Iterator[EntrySample]:
@@ -71,25 +70,21 @@ def read_samples(path: Path) -> Iterator[EntrySample]:
         DataError: no gzip, a line that is too long, more than ``MAX_SAMPLES`` bytes unpacked, or a
             row that is not what the schema says.
     """
-    total = 0
-    try:
-        with gzip.open(path, "rb") as file:
-            number = 0
-            while line := file.readline(MAX_LINE + 1):
-                number, total = number + 1, total + len(line)
-                if len(line) > MAX_LINE or total > MAX_SAMPLES:
-                    raise DataError(f"{path}: line {number} or the whole is larger than allowed")
-                yield EntrySample.model_validate_json(line)
-    except ValidationError as error:
-        raise DataError(f"{path}: line {number}: {first_problem(error)}") from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: no readable gzip file: {error}") from None
+    lines = unpacked_lines(path, packed=MAX_PACKED, unpacked=MAX_SAMPLES, line=MAX_LINE)
+    for number, line in enumerate(lines, start=1):
+        place = f"{shown(path)}: line {number}"
+        try:
+            sample = EntrySample.model_validate_json(line)
+        except ValidationError as error:
+            raise DataError(f"{place}: {first_problem(error)}") from None
+        check_json(line, place)
+        yield sample
 
 
 def first_problem(error: ValidationError) -> str:
     """The first of pydantic's complaints in one line, and how many more there are."""
     found = error.errors(include_url=False, include_input=False)
-    place = ".".join(str(part)[:60] for part in found[0]["loc"]) or "the file"
+    place = ".".join(shown(part, 60) for part in found[0]["loc"]) or "the file"
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     return f"{place}: {found[0]['msg']}{more}"
 
@@ -136,5 +131,38 @@ def file_sha256(path: Path) -> str:
 
 
 def write_entry(path: Path, entry: Entry) -> None:
-    """An entry as its file, keys in the order of the definition."""
-    write_json(path, entry.model_dump(mode="json", exclude_unset=True))
+    """An entry as its file, keys in the order of the definition; one atomic step.
+
+    Raises:
+        DataError: it cannot be written.
+    """
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_text(entry_text(entry), encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise DataError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def entry_text(entry: Entry) -> str:
+    """An entry as strict JSON: each metric, and all else that is short, on a line of its own."""
+    return _indented(entry.model_dump(mode="json", exclude_unset=True), "") + "\n"
+
+
+def _indented(value: Any, margin: str) -> str:
+    """JSON with 2 spaces a level; objects and lists of plain values on one line if that fits."""
+    plain = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    items = list(value.values()) if isinstance(value, dict) else value
+    if not isinstance(items, list) or not items:
+        return plain
+    if len(plain) <= MAX_FLAT and not any(isinstance(item, dict | list) for item in items):
+        return plain
+    deeper = f"{margin}  "
+    lines = [_indented(item, deeper) for item in items]
+    if isinstance(value, dict):
+        names = [json.dumps(name, ensure_ascii=False) for name in value]
+        lines = [f"{name}: {line}" for name, line in zip(names, lines, strict=True)]
+    inner = ",\n".join(f"{deeper}{line}" for line in lines)
+    return f"{plain[0]}\n{inner}\n{margin}{plain[-1]}"

@@ -11,9 +11,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Floats = NDArray[np.float64]
+from tcb_bench.metrics.resampling import median_ranks, resampled_sums
 
-_MAX_CELLS = 2**20  # of one block of resample counts: 8 MiB; larger ones are slower
+__all__ = [
+    "Interval",
+    "mean_intervals",
+    "means_with_draws",
+    "median_intervals",
+    "percentile_interval",
+    "resampled_means",
+    "resampled_sums",
+    "stratified_mean_interval",
+]
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -59,9 +70,25 @@ def mean_intervals(
         ValueError: another shape, an infinity, a weight that is not positive, or ``resamples`` or
             ``level`` out of range.
 
-    Cost: O(B n Q) in matrix products; beyond the inputs some 25 MiB and O(B Q).
+    Cost: O(B n Q) in matrix products; beyond the inputs some 25 MiB and O(B Q). The draws of the
+    last few (n, B, seed) are kept, at most 48 MiB, and not made again.
     Checked against: scipy.stats.bootstrap(method="percentile"); quantiles of the binomial.
     """
+    found, _ = means_with_draws(
+        values, weights=weights, resamples=resamples, level=level, seed=seed
+    )
+    return found
+
+
+def means_with_draws(
+    values: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    resamples: int = 10_000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> tuple[list[Interval], Floats]:
+    """Return `mean_intervals` and the `resampled_means` they are made of, drawn once."""
     table = _checked(values, ndim=2, resamples=resamples, level=level)
     w = _shares(table, weights)
     n = (w > 0).sum(axis=0)
@@ -70,7 +97,9 @@ def mean_intervals(
     squares = (w**2 * np.where(w > 0, table - means, 0.0) ** 2).sum(axis=0)
     with np.errstate(invalid="ignore"):  # 0 / 0 in a column without a value
         stderr = np.sqrt(squares * n / np.maximum(n - 1, 1)) / w.sum(axis=0)
-    return [_interval(means[q], draws[:, q], stderr[q], int(n[q]), level) for q in range(len(n))]
+    columns = range(table.shape[1])
+    found = [_interval(means[q], draws[:, q], stderr[q], int(n[q]), level) for q in columns]
+    return found, draws
 
 
 def resampled_means(
@@ -162,7 +191,7 @@ def median_intervals(
         if n == 0:
             intervals.append(Interval(None, None, None, None, 0))
             continue
-        low, high = _median_ranks(n, resamples, np.random.default_rng((seed, n)))
+        low, high = median_ranks(n, resamples, seed)
         halves = ordered / 2  # the sum of two large lengths would overflow
         value = halves[(n - 1) // 2] + halves[n // 2]
         draws = halves[low] + halves[high]
@@ -242,33 +271,6 @@ def _means(table: Floats, w: Floats) -> Floats:
     return sums / np.where(total > 0, total, 1.0)
 
 
-def resampled_sums(
-    columns: Floats, *, resamples: int, seed: int | np.random.Generator = 0
-) -> Floats:
-    """(B, K) sums over n rows drawn with replacement from (n, K): counts (B, n) times columns."""
-    rng = np.random.default_rng(seed)
-    n = len(columns)
-    sums = np.zeros((resamples, columns.shape[1]))
-    step = max(1, _MAX_CELLS // max(n, 1))
-    for first in range(0, resamples if n else 0, step):
-        block = sums[first : first + step]
-        rows = rng.integers(0, n, size=(len(block), n))
-        rows += n * np.arange(len(block))[:, None]
-        counts = np.bincount(rows.ravel(), minlength=rows.size).reshape(rows.shape)
-        np.matmul(counts.astype(np.float64), columns, out=block)
-    return sums
-
-
-def _median_ranks(
-    n: int, resamples: int, rng: np.random.Generator
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    k = (n + 1) // 2
-    lower = rng.beta(k, n - k + 1, resamples)
-    upper = lower if n % 2 else lower + (1 - lower) * rng.beta(1, n - k, resamples)
-    low, high = (np.minimum((n * u).astype(np.intp), n - 1) for u in (lower, upper))
-    return low, high
-
-
 def _standard_deviation(draws: Floats) -> float:
     if len(draws) < 2 or not np.isfinite(draws).all():
         return float("nan")
@@ -279,7 +281,8 @@ def _standard_deviation(draws: Floats) -> float:
 def _interval(value: float, draws: Floats, stderr: float, n: int, level: float) -> Interval:
     if n < 2:
         return Interval(float(value) if n else None, None, None, None, n)
-    ordered = np.sort(draws[~np.isnan(draws)])
-    outside = int(len(ordered) * (1 - level) / 2 + 1e-9)
+    present = draws[~np.isnan(draws)]
+    outside = int(len(present) * (1 - level) / 2 + 1e-9)
+    ordered = np.partition(present, (outside, len(present) - 1 - outside))
     low, high = float(ordered[outside]), float(ordered[-1 - outside])
     return Interval(float(value), low, high, float(stderr) if np.isfinite(stderr) else None, n)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from tcb_bench.metrics.statistics import (
     Interval,
     mean_intervals,
+    means_with_draws,
     percentile_interval,
     resampled_means,
 )
@@ -127,8 +128,9 @@ def summaries(
     table = _runs(scores, ndim=3)
     m, s = question_means(table), run_deviations(table)
     columns, k = np.concatenate([m, s]).T, len(table)
-    found = mean_intervals(columns, weights=weights, resamples=resamples, level=level, seed=seed)
-    draws = resampled_means(columns, weights=weights, resamples=resamples, seed=seed)
+    found, draws = means_with_draws(
+        columns, weights=weights, resamples=resamples, level=level, seed=seed
+    )
     return [
         ConditionSummary(
             mean=found[i],

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,22 +16,17 @@ from tcb_bench.metrics.statistics import (
     median_intervals,
     stratified_mean_interval,
 )
-from tcb_bench.metrics.variability import summary
+from tcb_bench.metrics.variability import summaries
+from tcb_bench.row_tables import (
+    MEAN_NAMES,
+    MEDIAN_NAMES,
+    document_means,
+    document_medians,
+    values_for_means,
+    values_for_medians,
+)
 
-MEDIANS = (
-    *("delta_tcb", "log10_delta_tcb", "flip_radius", "relative_delta", "relative_flip_radius"),
-    *("v_eff", "logit_margin", "p_top1", "p_top2", "nll", "entropy", "h_norm"),
-    *("choice_margin", "choice_flip_radius"),
-)
-LOG10_MEANS = ("delta_tcb", "flip_radius", "relative_delta", "relative_flip_radius")
-MEANS = ("v_eff", "logit_margin", "p_top1", "p_top2", "nll", "entropy", "answer_mass")
-SHARES = ("acc", "greedy_is_choice")
 ALWAYS = ("acc",)
-TEXT_SCORES = (
-    *("bertscore_f1", "bertscore_precision", "bertscore_recall", "rouge1", "rouge2", "rougeL"),
-    *("em", "f1", "yes_no", "refusal", "garbled"),
-)
-"""Scores of free answers, as they stand in a row's ``scores``."""
 SPREADS = ("run_std", "question_std", "cv")
 SPREAD_OF = ("bertscore_f1", "rougeL", "f1")
 """Scores whose spread over runs and questions is reported for each condition."""
@@ -72,15 +66,22 @@ def aggregate(documents: Sequence[Document], *, completed: bool, seed: int) -> d
         [row for row in doc["rows"] if not completed or row["state"] == "scored"]
         for doc in documents
     ]
-    means = _table(rows, [*_shares(), *_means(), *_logs(), *_texts()])
-    medians = _table(
-        rows, [(f"{name}_median", _length(name)) for name in MEDIANS], statistics.median
-    )
+    means = document_means(rows, values_for_means)
+    medians = document_medians(rows, values_for_medians)
     own = [doc.get("weight", 1.0) for doc in documents]
     weights = own if len(set(own)) > 1 else None
-    found = dict(zip(means[0], mean_intervals(means[1], weights=weights, seed=seed), strict=True))
-    found |= dict(zip(medians[0], median_intervals(medians[1], seed=seed), strict=True))
+    intervals = mean_intervals(means, weights=weights, seed=seed)
+    found = dict(zip(MEAN_NAMES, intervals, strict=True))
+    found |= dict(zip(MEDIAN_NAMES, median_intervals(medians, seed=seed), strict=True))
     return {name: interval for name, interval in found.items() if interval.n or name in ALWAYS}
+
+
+def document_values(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """What a document puts into each aggregate: the mean, for medians the median, of its rows."""
+    means = document_means([rows], values_for_means)[0]
+    medians = document_medians([rows], values_for_medians)[0]
+    pairs = [*zip(MEAN_NAMES, means, strict=True), *zip(MEDIAN_NAMES, medians, strict=True)]
+    return {name: float(value) for name, value in pairs if not math.isnan(value)}
 
 
 def spreads(documents: Sequence[Document], *, completed: bool, seed: int) -> dict[str, Interval]:
@@ -94,15 +95,16 @@ def spreads(documents: Sequence[Document], *, completed: bool, seed: int) -> dic
     Returns:
         name -> Interval, for scores that some question has in two runs.
     """
-    found: dict[str, Interval] = {}
+    tables = {name: _runs(documents, name, completed) for name in SPREAD_OF}
+    kept = [name for name, runs in tables.items() if (np.isfinite(runs).sum(axis=1) > 1).any()]
+    if not kept:
+        return {}
     weights = [doc.get("weight", 1.0) for doc in documents]
-    for name in SPREAD_OF:
-        table = _runs(documents, name, completed)
-        if not (np.isfinite(table).sum(axis=1) > 1).any():
-            continue
-        made = summary(table, weights=weights, seed=seed)
-        across = Interval(made.question_std, None, None, None, made.n)
-        parts = (made.run_std, across, made.cv)
+    found: dict[str, Interval] = {}
+    made = summaries([tables[name] for name in kept], weights=weights, seed=seed)
+    for name, one in zip(kept, made, strict=True):
+        across = Interval(one.question_std, None, None, None, one.n)
+        parts = (one.run_std, across, one.cv)
         found |= {f"{name}_{s}": part for s, part in zip(SPREADS, parts, strict=True)}
     return found
 
@@ -122,10 +124,10 @@ def _runs(documents: Sequence[Document], name: str, completed: bool) -> Any:
 def accuracy_macro(groups: Iterable[Sequence[Document]], *, completed: bool, seed: int) -> Interval:
     """``acc_macro`` of a group: each task weighs alike; the error is over its questions."""
     tables = [
-        _table(
+        document_means(
             [[r for r in doc["rows"] if not completed or r["state"] == "scored"] for doc in docs],
-            _shares()[:1],
-        )[1]
+            lambda row: [row.get("acc")],
+        )
         for docs in groups
     ]
     return stratified_mean_interval([table[:, 0] for table in tables], seed=seed)
@@ -148,65 +150,3 @@ def as_record(interval: Interval) -> dict[str, Any]:
         key: value if value is None or math.isfinite(value) else None
         for key, value in asdict(interval).items()
     }
-
-
-def _shares() -> list[tuple[str, Any]]:
-    return [(name, lambda row, name=name: row.get(name)) for name in SHARES]
-
-
-def _means() -> list[tuple[str, Any]]:
-    return [(f"{name}_mean", _plain(name)) for name in MEANS]
-
-
-def _logs() -> list[tuple[str, Any]]:
-    return [(f"log10_{name}_mean", _log10(name)) for name in LOG10_MEANS]
-
-
-def _texts() -> list[tuple[str, Any]]:
-    return [(name, lambda row, name=name: row.get("scores", {}).get(name)) for name in TEXT_SCORES]
-
-
-def _plain(name: str) -> Any:
-    return lambda row: row["stability"].get(name)
-
-
-def _length(name: str) -> Any:
-    """A quantity for medians: a delta too large for a float64 is +inf there, not missing."""
-
-    def value(row: Mapping[str, Any]) -> float | None:
-        values = row["stability"]
-        is_beyond = name in ("delta_tcb", "relative_delta") and values.get(name) is None
-        if is_beyond and values.get("log10_delta_tcb") is not None and values.get("h_norm"):
-            return math.inf
-        return values.get(name)  # type: ignore[no-any-return]
-
-    return value
-
-
-def _log10(name: str) -> Any:
-    """log10 of a quantity; delta's own logarithm is used, which is finite where delta overflows."""
-
-    def log10(row: Mapping[str, Any]) -> float | None:
-        values = row["stability"]
-        if name in ("delta_tcb", "relative_delta") and values.get("log10_delta_tcb") is not None:
-            scale = values.get("h_norm") if name == "relative_delta" else 1.0
-            return values["log10_delta_tcb"] - math.log10(scale) if scale else None
-        value = values.get(name)
-        return math.log10(value) if value else None
-
-    return log10
-
-
-def _table(
-    rows: Sequence[Sequence[Mapping[str, Any]]],
-    columns: Sequence[tuple[str, Any]],
-    combine: Callable[[list[float]], float] = statistics.fmean,
-) -> tuple[list[str], Any]:
-    """(names, (documents, columns)): a document's repeats combined, NaN where it has none."""
-    table = np.full((len(rows), len(columns)), np.nan)
-    for i, repeats in enumerate(rows):
-        for j, (_, read) in enumerate(columns):
-            values = [value for row in repeats if (value := read(row)) is not None]
-            if values:
-                table[i, j] = combine(values)
-    return [name for name, _ in columns], table

@@ -208,6 +208,7 @@ def _signature_parts(
         "shots": task.config.num_fewshot or 0,
         "chat": digest(settings["chat_template"])[:8] if settings["chat_template"] else "no",
         "turns": "multi" if settings["fewshot_as_multiturn"] else None,
+        "system": digest(system)[:6] if (system := settings["system_instruction"]) else None,
         "sampling": task.spec.sampling_defaults,
         "gen": _sampling_digest(task, settings["system_instruction"]),
         "limit": f"{options.limit:g}" if options.limit else "all",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import inspect
+import traceback
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,23 +31,42 @@ def made_documents(rows: Rows, config: dict[str, Any], spec: TcbSpec, folder: Pa
     """
     settings = dict(spec.generator or {})
     name = settings.pop("function")
+    where = f"{config['task']}: tcb.generator {name}"
     function = _function(name, config["task"])
+    _check_call(function, ["folder", *settings], where)
     try:
         made = function(rows, folder=folder, **settings)
     except TcbBenchError:
         raise
-    except TypeError as error:
-        raise UsageError(
-            f"{config['task']}: tcb.generator {name} cannot be called with "
-            f"{', '.join(['rows', 'folder', *settings])}: {reason(error)}"
-        ) from error
     except Exception as error:
         raise DataError(
-            f"{config['task']}: tcb.generator {name} failed: "
-            f"{type(error).__name__}: {reason(error)}"
+            f"{where} failed{_place(error)}: {type(error).__name__}: {reason(error)}"
         ) from error
-    _check(made, f"{config['task']}: tcb.generator {name}")
+    _check(made, where)
     return made
+
+
+def _check_call(function: Generator, names: Sequence[str], where: str) -> None:
+    """Whether the function takes these settings; what it raises itself is another matter."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some functions written in C do not tell
+        return
+    try:
+        signature.bind([], **dict.fromkeys(names))
+    except TypeError as error:
+        raise UsageError(
+            f"{where}: called as (rows, {', '.join(f'{name}=...' for name in names)}), but it is "
+            f"{function.__name__}{signature}: {reason(error)}; give under generator what it takes, "
+            "or change the function"
+        ) from error
+
+
+def _place(error: Exception) -> str:
+    """The last line of the function's own file on the way to the error; "" where it has none."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    own = [frame for frame in frames if frame.filename == frames[0].filename]
+    return f" at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
 
 
 def _function(name: str, task: str) -> Generator:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import datasets
+import lm_eval.tasks
 from lm_eval.tasks import TaskManager
 
 from tcb_bench.conditions import conditions
@@ -23,6 +25,9 @@ from tcb_bench.selection import draw, limit_size
 from tcb_bench.task import RUN_KEY
 from tcb_bench.task_files import TaskFile, catalogue, expand
 from tcb_bench.task_sweep import PERTURBED, narrowed
+
+NO_TASKS = (".py", ".pyc", ".md", ".json", ".sh")
+"""Endings of the files beside lm-eval's tasks that define none."""
 
 
 @dataclass(slots=True)
@@ -63,9 +68,13 @@ def load_tasks(
         DataError: documents cannot be loaded, or no task of the run has any.
     """
     known = catalogue(include)
+    wanted = _globbed(names, known)
+    for name in wanted:
+        if name not in known and not _is_in_lm_eval(name):
+            raise _unknown(name, known)
     loaded = Loaded()
     manager = TaskManager(include_defaults=False, metadata={RUN_KEY: options})
-    for name in _globbed(names, known):
+    for name in wanted:
         if name not in known:
             _add_stock(loaded, name, _stock_manager(name, known), options)
             continue
@@ -104,8 +113,25 @@ def _stock_manager(name: str, known: Mapping[str, TaskFile]) -> TaskManager:
     """lm-eval's own index (slow to build, so only when a name is not ours)."""
     manager = TaskManager()
     if name not in manager.task_index:
-        raise UnknownName("task", name, known, "`tcb-bench ls tasks` shows all there are")
+        raise _unknown(name, known)
     return manager
+
+
+def _unknown(name: str, known: Mapping[str, TaskFile]) -> UnknownName:
+    return UnknownName("task", name, known, "`tcb-bench ls tasks` shows all there are")
+
+
+def _is_in_lm_eval(name: str) -> bool:
+    """Whether a file of lm-eval's tasks holds the name at all: seconds, its index takes a minute.
+
+    Files are read as bytes: what they include has any ending, and a task may be named in it.
+    """
+    wanted = name.encode()
+    for folder, _, files in os.walk(Path(lm_eval.tasks.__file__).parent):
+        paths = (Path(folder, file) for file in files if not file.endswith(NO_TASKS))
+        if any(wanted in path.read_bytes() for path in paths):
+            return True
+    return False
 
 
 def _add_leaf(

@@ -60,12 +60,14 @@ class ConditionRecord(Record):
     temperature_effective: TemperatureEffective = Field(
         description="whether the model heeds the temperature it is sent"
     )
-    counts: Counts
+    counts: Counts = Field(description="responses in each state")
     prompts_sha256: Sha256 = Field(description="of the ids and rendered prompts, in order")
     request_sha256: Sha256 | None = Field(
         default=None, description="of what the task asks any model: prompt, shots, sampling"
     )
-    perturbation: ChangesRecord | None = None
+    perturbation: ChangesRecord | None = Field(
+        default=None, description="what perturbations did; absent without one"
+    )
     text_flags: dict[str, Count] | None = Field(
         default=None, description="flag of BERTScore (empty text, cut off) -> texts"
     )
@@ -76,8 +78,8 @@ class ConditionRecord(Record):
 class StratumRecord(Record):
     """A stratum of the draw."""
 
-    taken: Count
-    there: Count
+    taken: Count = Field(description="documents drawn")
+    there: Count = Field(description="documents to draw from")
 
 
 class MemberRecord(Record):
@@ -87,15 +89,17 @@ class MemberRecord(Record):
     sha256: Sha256 = Field(description="of the ids and hashes of the chosen documents")
 
 
-class DataRecord(Record):
-    """Where the documents came from, and which were chosen."""
+class DataFacts(Record):
+    """Where the documents came from, and which were chosen, as far as that is known."""
 
     id: str = Field(description="the data set's name, such as cais/mmlu")
     config: str | None = Field(description="its configuration; null for a group of several")
-    split: str | None
-    source: Literal["hub", "local", "sample", "file"]
+    split: str | None = Field(description="its split, such as test")
+    source: Literal["hub", "local", "sample", "file"] | None = Field(
+        description="hub: fetched; local: files of --data; sample: shipped; file: the task's own"
+    )
     revision: str | None = Field(description="commit of the data set on the hub; null elsewhere")
-    sha256: Sha256 = Field(
+    sha256: Sha256 | None = Field(
         description="of the sorted [id, document sha256] pairs of the chosen documents; of a "
         "group, of its tasks' values in order"
     )
@@ -103,11 +107,25 @@ class DataRecord(Record):
     members: dict[str, MemberRecord] | None = Field(
         default=None, description="task -> its part, for a group"
     )
-    strata: dict[str, StratumRecord] | None = None
+    strata: dict[str, StratumRecord] | None = Field(
+        default=None, description="stratum of the draw -> its documents"
+    )
     left_out: dict[str, Count] | None = Field(
         default=None, description="why documents were left out -> how many"
     )
     ids: list[str] | None = Field(default=None, description="of the chosen documents")
+
+
+class DataRecord(DataFacts):
+    """Where the documents of a run came from, and which were chosen."""
+
+    source: Literal["hub", "local", "sample", "file"] = Field(
+        description="hub: fetched; local: files of --data; sample: shipped; file: the task's own"
+    )
+    sha256: Sha256 = Field(
+        description="of the sorted [id, document sha256] pairs of the chosen documents; of a "
+        "group, of its tasks' values in order"
+    )
 
 
 class ReferenceRecord(Record):
@@ -122,8 +140,8 @@ class ReferenceRecord(Record):
 class UsageRecord(Record):
     """Tokens of all responses, a reused repeat once."""
 
-    prompt_tokens: Count
-    completion_tokens: Count
+    prompt_tokens: Count = Field(description="tokens")
+    completion_tokens: Count = Field(description="tokens, the end of sequence included")
 
 
 class TaskRecord(Record):
@@ -131,36 +149,40 @@ class TaskRecord(Record):
 
     signature: str = Field(description="one line with every setting that can change a number")
     signature_parts: dict[str, str] = Field(description="the same, name -> value")
-    data: DataRecord
+    data: DataRecord = Field(description="the documents")
     epsilon: float = Field(gt=0, description="eps of delta_tcb = eps / ||J||_F; dimensionless")
-    sampling_defaults: Literal["neutral", "model"]
+    sampling_defaults: Literal["neutral", "model"] = Field(
+        description="neutral: only the temperature acts; model: the model's own parameters"
+    )
     weight_radius: float | None = Field(
         description="R = max_i ||w_i - mean(W)|| of the output head, a length in h-space"
     )
     limit: int | float | None = Field(description="documents per task or stratum; null = all")
-    seed: int
-    reference: ReferenceRecord | None = None
+    seed: int = Field(description="of draws, shots, sampling and bootstrap")
+    reference: ReferenceRecord | None = Field(
+        default=None, description="what free answers were compared with; null without"
+    )
     bert_score: str | None = Field(default=None, description="bert-score's hash: encoder, layer")
     text_scores: str | None = Field(default=None, description="versions of the other text scores")
     resources: dict[str, Any] = Field(description="lexicons and models of perturbations")
     is_partial: bool = Field(default=False, description="whether tasks of the group are missing")
     missing: list[str] = Field(default=[], description="tasks of the group that are missing")
-    counts: Counts
-    usage: UsageRecord
-    conditions: dict[str, ConditionRecord]
+    counts: Counts = Field(description="responses in each state, over all conditions")
+    usage: UsageRecord = Field(description="tokens of all responses")
+    conditions: dict[str, ConditionRecord] = Field(description="id -> condition")
 
 
 class RunRecord(Record):
     """The block ``tcb_bench`` of a result file."""
 
-    schema_version: Literal[1]
+    schema_version: Literal[1] = Field(description="of these definitions")
     environment: dict[str, str] = Field(description="package -> version, and the platform")
     model: dict[str, Any] = Field(description="what the back end says of the model")
-    seeds: dict[str, int]
+    seeds: dict[str, int] = Field(description="run -> the seed of the run")
     wall_time_s: float | None = Field(description="seconds from plan to last response")
     is_partial: bool = Field(description="whether the run was cut short or tasks are missing")
     missing: dict[str, str] = Field(description="task -> why it is not there")
-    tasks: dict[str, TaskRecord]
+    tasks: dict[str, TaskRecord] = Field(description="task or group -> its part")
 
 
 class ResultFile(BaseModel):
@@ -176,10 +198,12 @@ class ResultFile(BaseModel):
     configs: dict[str, dict[str, Any]] = Field(description="task -> its YAML as understood")
     versions: dict[str, Any] = Field(description="task -> version")
     n_shot: dict[str, int] = Field(alias="n-shot", description="task -> examples in the prompt")
-    higher_is_better: dict[str, dict[str, bool | None]]
+    higher_is_better: dict[str, dict[str, bool | None]] = Field(
+        description="task -> metric -> direction; null: neither way is better"
+    )
     n_samples: dict[str, dict[str, int]] = Field(
         alias="n-samples", description="task -> original, effective documents"
     )
     config: dict[str, Any] = Field(description="how the run was made")
-    tcb_bench: RunRecord
+    tcb_bench: RunRecord = Field(description="ours: settings, conditions and their numbers")
     date: float = Field(description="seconds since 1970 when it was written")

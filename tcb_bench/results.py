@@ -112,10 +112,13 @@ def task_metrics(task: TaskResult, seed: int) -> tuple[Metrics, dict[str, Metric
 
 
 def _with_spreads(metrics: Metrics, documents: Sequence[Document], seed: int) -> Metrics:
-    return {
-        name: found | spreads(documents, completed=name == "completed", seed=seed)
-        for name, found in metrics.items()
-    }
+    found: Metrics = {}
+    for name, own in metrics.items():
+        if name == "completed" and own is metrics["none"]:  # every text was finished
+            found[name] = found["none"]
+            continue
+        found[name] = own | spreads(documents, completed=name == "completed", seed=seed)
+    return found
 
 
 def _metrics(

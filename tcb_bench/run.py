@@ -104,8 +104,8 @@ def _settings(config: RunConfig, spec: ModelSpec, lm: Any, loaded: Loaded) -> di
         },
         "data_sha256": data_digests(loaded),
     }
+    settings["request_sha256"] = request_digests(loaded)  # of any model: its own sampling is not in
     _set_model_sampling(loaded, settings["model_info"])
-    settings["request_sha256"] = request_digests(loaded)
     settings["resources"] = loaded.resources()
     return settings
 
@@ -138,8 +138,8 @@ def score(
         include = [Path(path) for path in settings["include_path"]]
         loaded = load_tasks(settings["tasks"], options, include)
         _check_same_data(loaded, settings["data_sha256"])
-        _set_model_sampling(loaded, settings["model_info"])
         _check_same_requests(loaded, settings["request_sha256"])
+        _set_model_sampling(loaded, settings["model_info"])
         _say_other_resources(loaded, settings.get("resources", {}), say)
         scorer = make_scorer(options, say) if _compares(loaded) else TextScorer()
         evaluated = _evaluate(ReplayLM(store, manifest.id), loaded, None)

@@ -12,8 +12,8 @@ from tcb_bench.records import Count, Record, Sha256, State
 class Conflict(Record):
     """The case of a prediction on the two axes of accuracy and confidence against stability."""
 
-    accuracy: str | None
-    confidence: str | None
+    accuracy: str | None = Field(description="case of right or wrong against stable or not")
+    confidence: str | None = Field(description="case of p_top1 against stable or not")
     stable_at: float = Field(description="relative_flip_radius from which a row counts as stable")
 
 
@@ -21,7 +21,7 @@ class ScoreRow(Record):
     """One response of a document, as numbers: nothing of its text."""
 
     repeat: Count = Field(description="0-based number of the run")
-    state: State
+    state: State = Field(description="see the counts of states")
     acc: float | None = Field(ge=0, le=1, description="1 right, 0 wrong; null where unknown")
     answer: str | None = Field(description="the letter or number extracted from the response")
     reason: str | None = Field(description="why something is null")
@@ -41,10 +41,12 @@ class ScoreRow(Record):
         default=None, description="scores of a free answer: metric -> value"
     )
     score_flags: list[str] | None = Field(default=None, description="flags of BERTScore")
-    finish_reason: str | None = None
-    completion_tokens: Count | None = None
-    prompt_tokens: Count | None = None
-    conflict: Conflict
+    finish_reason: str | None = Field(
+        default=None, description="stop (its own end or a stop string) or length (cut off)"
+    )
+    completion_tokens: Count | None = Field(default=None, description="tokens generated")
+    prompt_tokens: Count | None = Field(default=None, description="tokens the model saw")
+    conflict: Conflict = Field(description="accuracy and confidence against stability")
 
 
 class RunRow(ScoreRow):
@@ -62,24 +64,28 @@ class RunRow(ScoreRow):
 class Change(Record):
     """What a perturbation did to one document."""
 
-    kind: str
-    flags: list[str]
-    counts: dict[str, int | float]
-    token_overlap: float | None
-    embedding_similarity: float | None
-    is_pseudo_relevant: bool | None
+    kind: str = Field(description="name of the perturbation")
+    flags: list[str] = Field(description="what was remarkable about it")
+    counts: dict[str, int | float] = Field(description="count of changes -> its value")
+    token_overlap: float | None = Field(description="share of tokens left, from 0 to 1")
+    embedding_similarity: float | None = Field(description="cosine, from -1 to 1")
+    is_pseudo_relevant: bool | None = Field(
+        description="whether the changed text still counts as relevant"
+    )
 
 
 class DocumentRow(Record):
     """What a sample says of its document, in a run and in an entry."""
 
-    doc_id: str
+    doc_id: str = Field(description="such as philosophy/test/4, rows counted from 0")
     task: str = Field(description="the task, or the member of a group")
     condition: str = Field(description="id of the condition; empty without a sweep")
     doc_sha256: Sha256 = Field(description="of the document without its id")
-    stratum: str | None = None
+    stratum: str | None = Field(default=None, description="of the draw")
     weight: float | None = Field(default=None, gt=0, description="in means; null = 1")
-    perturbation: dict[str, Change] | None = None
+    perturbation: dict[str, Change] | None = Field(
+        default=None, description="axis -> what it did to this document"
+    )
 
 
 class Sample(DocumentRow):
@@ -88,6 +94,6 @@ class Sample(DocumentRow):
     doc: dict[str, Any] = Field(description="the document's columns")
     target: Any = Field(description="the gold answer")
     prompt: str | None = Field(description="the prompt as the model saw it")
-    acc: float | None
+    acc: float | None = Field(description="mean of the repeats' acc")
     reference: str | None = Field(default=None, description="what free answers are compared with")
-    rows: list[RunRow]
+    rows: list[RunRow] = Field(description="one per repeat")

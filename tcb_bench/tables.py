@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -192,7 +192,7 @@ def data_table(table: DataTable, leave_out: Sequence[str] = ()) -> Iterator[Any]
         title = table.title if number == 0 else f"{table.title} (continued)"
         shown = Table(title=title, title_justify="left", title_style="bold")
         for i in part:
-            side: Any = "right" if columns[i].digits is not None else "left"
+            side: Any = "right" if _is_of_numbers(row[i] for row in cells) else "left"
             shown.add_column(columns[i].label, justify=side, min_width=widths[i], overflow="fold")
         for texts in cells:
             shown.add_row(*(Text(texts[i]) for i in part))
@@ -210,6 +210,12 @@ def _room(text: str) -> int:
     if NUMBER.match(text) and len(text) <= 32:
         return len(text)
     return max((cell_len(word) for word in text.split()), default=1)
+
+
+def _is_of_numbers(cells: Iterable[str]) -> bool:
+    """Whether a column's texts are numbers, with an interval or without."""
+    present = [cell for cell in cells if cell != "-"]
+    return bool(present) and all(NUMBER.match(cell) for cell in present)
 
 
 def _names(cells: Sequence[Sequence[str]]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,18 +21,24 @@ from tcb_bench.config import NEUTRAL_SAMPLING, TaskOptions, check_gen_kwargs
 from tcb_bench.data import ID_COLUMN, load_documents
 from tcb_bench.data_files import read_jsonl
 from tcb_bench.errors import DataError, UnknownName, UsageError, reason
-from tcb_bench.metrics import METRICS
-from tcb_bench.rag import can_show, with_evidence
+from tcb_bench.rag import with_evidence
 from tcb_bench.scoring import gold_number, mean_of_known, score
-from tcb_bench.selection import stable_hash
 from tcb_bench.task_documents import Documents
 from tcb_bench.task_files import TcbSpec, read_strict, tcb_spec
+from tcb_bench.task_perturb import Perturber
+from tcb_bench.task_scoring import check_scoring, gold_choice
+from tcb_bench.task_shots import shot_pool
 from tcb_bench.task_sweep import PERTURBED, SAMPLED, sweep_axes
 from tcb_bench.task_yaml import OWN_KEYS
 
 OWN_POOL = "(chosen here)"  # keeps lm-eval from drawing one shot too many for its own check
 RUN_KEY = "tcb_run"
 """Key of lm-eval's task metadata under which a run hands its ``TaskOptions`` to its tasks."""
+
+TEXTS = ("doc_to_text", "description")
+"""What ``changed`` may say in other words."""
+Doc = Mapping[str, Any]
+ShotsOf = Callable[[Doc], list[dict[str, Any]]]
 
 ACC = [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}]
 
@@ -77,15 +83,17 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
             )
         self.model_sampling: dict[str, Any] = {}  # of the run, for sampling_defaults: model
         self.documents = Documents(self.spec, self.options, self.base_name)
-        self._own_docs: Dataset | None = None  # a condition's, set by ``condition_task``
-        _check_scoring(config, self.base_name)
+        self._own_docs: Dataset | Sequence[Doc] | None = None  # a condition's, or a study's
+        self._shots_of: ShotsOf | None = None  # a study's, in place of the pool's
+        check_scoring(config, self.base_name)
         config |= {"metadata": metadata, "output_type": "generate_until", "metric_list": ACC}
         config.setdefault("generation_kwargs", {"until": []})
         if self.options.num_fewshot is not None:
             config["num_fewshot"] = self.options.num_fewshot
         super().__init__(config=config)
         self._filters = [FilterEnsemble("none", [])]  # all repeats, not only the first
-        self._check_shots()
+        self._pool = shot_pool(self, self.axes)
+        self.fewshot_cfg.split = OWN_POOL
         self.generation()  # a bad parameter is found before the model is loaded
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **_: Any) -> None:
@@ -100,7 +108,7 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         )
 
     @property
-    def eval_docs(self) -> Dataset:
+    def eval_docs(self) -> Dataset | Sequence[Doc]:
         """The documents of this run: the YAML's draw, then ``--limit``, in the data set's order."""
         if self._own_docs is None:
             split = self.config.test_split or self.config.validation_split
@@ -123,6 +131,44 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         clone._own_docs = self.documents.only(condition.axes)
         return clone
 
+    def changed(
+        self,
+        *,
+        texts: Mapping[str, str] | None = None,
+        documents: Sequence[Doc] | None = None,
+        perturber: Perturber | None = None,
+    ) -> TcbTask:
+        """A copy of this task that asks in another way; all that is loaded is shared.
+
+        Args:
+            texts: ``doc_to_text`` (of questions and examples) and ``description`` by name, as a
+                YAML would have them.
+            documents: what is asked in place of this task's documents, each with its id.
+            perturber: what changes the documents and examples of a prompt in place of this task's.
+
+        Raises:
+            UnknownName: another text.
+        """
+        self.eval_docs  # noqa: B018 - chosen once, before the copies
+        clone = copy.copy(self)
+        clone._config, clone.fewshot_cfg = copy.copy(self.config), copy.copy(self.fewshot_cfg)
+        clone.documents = self.documents.with_own_prompts(perturber)
+        for name, text in (texts or {}).items():
+            if name not in TEXTS:
+                raise UnknownName("text of a task", name, TEXTS)
+            setattr(clone._config, name, text)
+            if name == "doc_to_text":
+                clone.fewshot_cfg.doc_to_text = text
+        if documents is not None:
+            clone._own_docs = documents
+        return clone
+
+    def showing(self, n: int, shots: ShotsOf) -> TcbTask:
+        """A copy of this task whose prompts show ``n`` examples: those that ``shots`` gives."""
+        clone = self.changed()
+        clone._config.num_fewshot, clone._shots_of = n, shots
+        return clone
+
     def fewshot_docs(self) -> Any:
         """The fixed shots beside the YAML where it names some, else lm-eval's few-shot split."""
         if self.spec.shots:
@@ -132,26 +178,9 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
             return []
         return super().fewshot_docs()
 
-    def _check_shots(self) -> None:
-        wanted = self.config.num_fewshot or 0
-        if wanted < 0:
-            raise UsageError(f"{self.base_name}: num_fewshot {wanted}; give 0 or more")
-        pool = list(self.sampler.df) if wanted else []
-        self._shots = [shot for shot in pool if can_show(shot, self.spec.columns)]
-        self._drawer: Any = self.sampler
-        self.fewshot_cfg.split = OWN_POOL
-        if wanted > len(self._shots):
-            raise UsageError(self._too_few(wanted, len(self._shots)))
-        if "shots" in self.axes and not wanted:
-            raise UsageError(f"{self.base_name}: sweep.shots needs examples; give num_fewshot")
-
-    def _too_few(self, wanted: int, pool: int) -> str:
-        return f"{self.base_name}: {wanted} shots asked for (num_fewshot), the pool has {pool}"
-
     def fewshot_context(self, doc: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """The prompt, as this condition changes it; shots are seeded by (seed, task, document).
 
-        A shot that equals the document in all columns but its id is left out, whichever its split.
         Conditions that show the same share one text: eleven temperatures render it once.
         """
         how = [bool(value) if callable(value) else value for _, value in sorted(kwargs.items())]
@@ -163,8 +192,8 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
 
     def _rendered(self, doc: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         changed, _ = self.documents.perturber.document(doc, self.options.condition)
-        if self._shots:
-            self.sampler = FirstNSampler(self._chosen_shots(doc))
+        if self.config.num_fewshot:
+            self.sampler = FirstNSampler(self.shots(doc))
         try:
             return super().fewshot_context({**doc, **changed}, *args, **kwargs)
         except (TemplateError, KeyError) as error:
@@ -180,15 +209,11 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
             doc = {**doc, **changed}
         return super().doc_to_text(doc, *args, **kwargs)
 
-    def _chosen_shots(self, doc: dict[str, Any]) -> list[dict[str, Any]]:
-        pool = [shot for shot in self._shots if not _is_same(shot, doc)]
-        wanted = self.config.num_fewshot or 0
-        if wanted > len(pool):
-            others = self._too_few(wanted, len(pool))
-            raise UsageError(f"{others} beside the document {doc[ID_COLUMN]} itself")
-        self._drawer.replace_df(pool)
-        self._drawer.set_rnd(stable_hash(self.options.seed, self.base_name, doc[ID_COLUMN]))
-        chosen = self._drawer.sample(wanted)
+    def shots(self, doc: dict[str, Any]) -> list[dict[str, Any]]:
+        """The examples before a document, as this condition changes them."""
+        if self._shots_of is not None:
+            return self._shots_of(doc)
+        chosen, pool = self._pool.of(doc)
         shots = self.documents.perturber.shots(doc, self.options.condition, chosen, pool)
         return [with_evidence(shot, self.spec.columns) for shot in shots]
 
@@ -242,7 +267,10 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
         """
         gold = self.doc_to_target(doc)
         if self.spec.answer == "choice":
-            return self._gold_choice(doc, gold) if self.config.doc_to_choice is not None else None
+            if self.config.doc_to_choice is None:
+                return None
+            where = f"{self.base_name}: {doc[ID_COLUMN]}"
+            return gold_choice(gold, self.doc_to_choice(doc), where)
         if not isinstance(gold, str | int | float):
             raise DataError(
                 f"{self.base_name}: {doc[ID_COLUMN]}: the gold answer {gold!r} is no text or number"
@@ -253,16 +281,6 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
             gold_number(str(gold))
         return gold
 
-    def _gold_choice(self, doc: dict[str, Any], gold: Any) -> int:
-        choices = self.doc_to_choice(doc)
-        index = choices.index(gold) if isinstance(gold, str) and gold in choices else gold
-        if not isinstance(index, int) or not 0 <= index < len(choices):
-            raise DataError(
-                f"{self.base_name}: {doc[ID_COLUMN]}: answer {gold!r} is none of {choices} "
-                f"and no index from 0 to {len(choices) - 1}"
-            )
-        return index
-
     def aggregation(self) -> dict[str, Callable[[list[Any]], Any]]:
         """lm-eval's aggregates; rows only pass through (results.py aggregates, with intervals)."""
         return {"acc": mean_of_known, "tcb_rows": len}
@@ -270,27 +288,3 @@ class TcbTask(ConfigurableTask):  # type: ignore[misc]
     def higher_is_better(self) -> dict[str, bool]:
         """Direction of lm-eval's own metrics."""
         return {"acc": True}
-
-
-def _is_same(shot: dict[str, Any], doc: dict[str, Any]) -> bool:
-    """Whether a shot is the document itself, or equals it in every column that both have."""
-    both = (shot.keys() & doc.keys()) - {ID_COLUMN}
-    return bool(both) and all(shot[key] == doc[key] for key in both)
-
-
-def _check_scoring(config: dict[str, Any], name: str) -> None:
-    """Scores come from ``tcb: {answer: ...}``; what would be ignored is refused.
-
-    Raises:
-        UnknownName: a metric nobody knows in ``metric_list`` (every known one is always computed).
-        UsageError: ``process_results`` or ``filter_list``.
-    """
-    for key in ("process_results", "filter_list"):
-        if config.get(key) is not None:
-            raise UsageError(
-                f"{name}: {key} has no effect here; use `tcb: {{answer: ...}}`, "
-                "or a plain lm-eval task without `class`"
-            )
-    for entry in config.get("metric_list") or []:
-        if entry.get("metric") not in METRICS:
-            raise UnknownName("metric", str(entry.get("metric")), METRICS, "`tcb-bench ls metrics`")

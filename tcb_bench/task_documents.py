@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -60,6 +61,13 @@ class Documents:
         if spec.reference != "none":
             self.references = references(found.documents, spec, kind, options.references, self.name)
         self.selection = found
+        return found
+
+    def with_own_prompts(self, perturber: Perturber | None = None) -> Documents:
+        """The same documents for other prompts: ``prompts`` knows one by its document's id."""
+        found = copy.copy(self)
+        found.prompts = {}
+        found.perturber = perturber or self.perturber
         return found
 
     def only(self, condition: Mapping[str, Any]) -> Dataset:

@@ -13,6 +13,7 @@ if importlib.util.find_spec("tcb_bench.metrics") is None:
     pytest.exit("tcb_bench.metrics is not importable: run `pip install -e .` first", returncode=4)
 
 from run_tools import do, task_folder  # noqa: E402, F401 - fixtures
+from submit_runs import own_run, tiny_run  # noqa: E402, F401 - fixtures
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED_DATA = ROOT.parent / "shared" / "data"

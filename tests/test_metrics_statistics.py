@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tcb_bench.metrics import resampling
 from tcb_bench.metrics.statistics import (
     Interval,
     mean_intervals,
@@ -96,7 +97,8 @@ def test_a_column_does_not_depend_on_the_others(intervals):
 def test_the_blocks_in_which_resamples_are_drawn_do_not_show(intervals, monkeypatch):
     table = np.stack([skewed(23), skewed(23, seed=1)], axis=1)
     whole = intervals(table, resamples=1000)
-    monkeypatch.setattr("tcb_bench.metrics.statistics._MAX_CELLS", 7 * 23)
+    monkeypatch.setattr(resampling, "_MAX_CELLS", 7 * 23)
+    resampling._kept_counts.cache_clear()
     blocks = intervals(table, resamples=1000)
     assert [vars(b) for b in blocks] == [pytest.approx(vars(w), rel=1e-12) for w in whole]
 

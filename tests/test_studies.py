@@ -238,34 +238,6 @@ def test_the_command_line_names_the_nearest(capsys):
     assert "no.yaml" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        ("layers --tasks gsm8k_tcb", 2, "asks for generate_traced"),
-        ("layers --tasks mmlu_tcb_virology", 1, "no rows of 'virology'"),
-        ("layers --model vllm/demo", 1, "only the transformers back end gives: --model demo"),
-        ("geometry --model vllm/org/name", 1, "needs the hidden states"),
-        ("geometry --set level=2", 2, "level=2.0: expected from 0.01 to 0.9999"),
-        ("correlations --set low_tasks=lvd_tbc", 2, "did you mean 'lvd_tcb'"),
-        ("dynamics --set example=ekko", 2, "did you mean 'echo'"),
-        ("dynamics --set more_thresholds=[None]", 2, "expected a list of finite numbers"),
-        ("interventions --item test/5000", 1, "not among the 30 documents"),
-        ("prompts --set delta_scale=ln", 2, "expected log10 or raw"),
-        ("layers --tag ../../../outside", 2, "it is part of a folder's name"),
-        ("layers --tag .", 2, "it is part of a folder's name"),
-    ],
-)
-def test_what_is_cheap_to_check_is_checked_before_a_model_is_loaded(
-    words, code, message, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setattr(run_study, "running", None)
-    place = ["--data", "sample", "--output_path", str(tmp_path / "runs")]
-    assert main(["study", *words.split(), *place]) == code
-    error = capsys.readouterr().err
-    assert message in error and error.count("\n") <= 2 and "Traceback" not in error
-    assert {path.name for path in tmp_path.iterdir()} <= {"runs"}
-
-
 def test_fresh_moves_no_store_for_a_study_that_cannot_start(study_of):
     study_of(norm_study)
 

@@ -130,7 +130,7 @@ def test_changes_that_a_task_cannot_have_are_left_out_or_refused():
     assert applies(number, "shots_reordering") and not applies(number, "options_reordering")
     assert group_of("typos:3") == "wording" and group_of("shots_replacement") == "examples"
     with pytest.raises(UnknownName, match="typos"):
-        check({TASK: task}, ["typo"])
+        group_of("typo")
     with pytest.raises(UsageError, match="one after the other"):
         check({TASK: task, "gsm8k_tcb": number}, ["typos"])
     with pytest.raises(UsageError, match="none to compare"):

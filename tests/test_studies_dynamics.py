@@ -95,6 +95,23 @@ def test_loops_that_begin_too_early_or_have_no_control_are_left_out_and_counted(
     assert across.contrast.p is None
 
 
+def test_controls_of_the_same_text_have_as_many_tokens_before_them_as_z_looks_back():
+    """Windows of 5 before a loop at 40, z over 12 to either side: they end at 35, 30, 25, 20."""
+    design = Design(window=12, width=5, resamples=100, seed=0)
+    log10 = noise(70, 0)
+    early, late = log10.copy(), log10.copy()
+    early[10:15] -= 3.0  # a window with 10 tokens before it: no control
+    late[15:20] -= 3.0  # one with 15
+    plain, first, second = (
+        contrasts([text(x, 40)], [2.0], design)[0] for x in (log10, early, late)
+    )
+    assert (plain.contrast.difference.n, plain.n_windows) == (1, 4)
+    assert plain.contrast.others == first.contrast.others == 0.0
+    assert second.contrast.others > 0
+    short = contrasts([text(noise(50, 1), 21)], [2.0], design)  # only 4 before its next window
+    assert (short[0].n_windows, short[0].n_left_out) == (0, 1)
+
+
 def test_other_texts_are_those_that_reach_so_far_and_do_not_loop_by_then():
     subject, looping = planted(1), planted(2, onset=43)
     short, later, plain = text(noise(39, 3)), planted(4, onset=45), text(noise(40, 5))

@@ -104,7 +104,7 @@ def test_the_halves_and_the_median_ratios_stand_beside_it():
     assert row["cluster_ratio"] == pytest.approx(10**0.1)
     assert row["disperse_ratio"] == pytest.approx(10**-0.1)
     [single] = rows_of(ratios, data="dpd", category="> 100")
-    assert single["cluster_ratio_low"] is None and "interval" in single["reason"]
+    assert single["cluster_ratio_ci_low"] is None and "interval" in single["reason"]
 
 
 def test_the_sweeps_vary_one_setting_at_a_time():

@@ -177,19 +177,27 @@ def uneven(rows, *, folder): return [{"id": "1", "q": "x"}, {"id": "2"}]
 def twice(rows, *, folder): return [{"id": "1", "question": "x", "answer": "y"}] * 2
 def empty(rows, *, folder): return []
 def broken(rows, *, folder): return 1 / 0
+def helper(rows): return [{"id": row + 1} for row in rows]
+def confused(rows, *, folder): return helper(rows)
+def other(rows): return []
 value = 3
 """
 REFUSED = {
     "nowhere.at_all": "tcb.generator.function 'nowhere.at_all' cannot be imported: No module",
     "my_prompts.missing": "'my_prompts.missing' cannot be imported: module 'my_prompts' has no",
     "my_prompts.value": "'my_prompts.value' is no function",
-    "my_prompts.good": "my_prompts.good cannot be called with rows, folder: good() missing 1",
+    "my_prompts.good": "mine: tcb.generator my_prompts.good: called as (rows, folder=...), but it is "
+    "good(rows, *, folder, times): missing a required argument: 'times'; give under generator what",
+    "my_prompts.other": "but it is other(rows): got an unexpected keyword argument 'folder'",
+    "my_prompts.good, tmes: 3": "called as (rows, folder=..., tmes=...), but it is good(rows, ",
+    "my_prompts.confused": "my_prompts.confused failed at my_prompts.py:11: TypeError: "
+    "unsupported operand type(s) for +: 'dict' and 'int'",
     "my_prompts.none": "my_prompts.none returned NoneType; expected a list of mappings",
     "my_prompts.without_id": "my_prompts.without_id: row 0 has no `id`",
     "my_prompts.uneven": "my_prompts.uneven: row 1 has other columns than row 0",
     "my_prompts.twice": "document id '1' occurs twice",
     "my_prompts.empty": "my_prompts.empty returned no documents",
-    "my_prompts.broken": "my_prompts.broken failed: ZeroDivisionError: division by zero",
+    "my_prompts.broken": "my_prompts.broken failed at my_prompts.py:10: ZeroDivisionError: division by zero",
 }
 
 

@@ -11,7 +11,16 @@ import numpy as np
 
 from tcb_bench.report.figures_data import Losses, losses, question_means, two_temperatures
 from tcb_bench.report.figures_lines import types_of
-from tcb_bench.report.figures_style import Picture, canvas, look, mark_empty, save, say_in, short
+from tcb_bench.report.figures_style import (
+    Picture,
+    canvas,
+    look,
+    mark_empty,
+    plain_ticks,
+    save,
+    say_in,
+    short,
+)
 from tcb_bench.report.grid import Floats, Grid
 
 if TYPE_CHECKING:
@@ -147,8 +156,7 @@ def _scatter_panel(axes: Axes, of_types: Mapping[str, Losses | None]) -> None:
 
     axes.axhline(0, color="#999999", linewidth=0.8)
     axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.xaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.5, 0.5)))
+    plain_ticks(axes.xaxis, LogFormatter(labelOnlyBase=False, minor_thresholds=(1.5, 0.5)))
     counts = []
     for index, (kind, points) in enumerate(of_types.items()):
         style = look(index, with_line=False)

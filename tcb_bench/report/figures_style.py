@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 # Okabe and Ito's colours, told apart with any colour vision; yellow is too light for a thin line.
@@ -97,6 +98,15 @@ def say_in(axes: Axes, text: str, *, at: tuple[float, float], **more: Any) -> No
 def mark_empty(axes: Axes, text: str = "not run") -> None:
     """A panel without data says so."""
     say_in(axes, text, at=(0.5, 0.5), ha="center", va="center", color=GREY, style="italic")
+
+
+def plain_ticks(axis: Axis, minor: Any = "") -> None:
+    """Plain numbers on a logarithmic axis, where powers would be formulas: these are switched off.
+
+    ``minor``: a formatter of the ticks between; a function (value, place) -> text, or ``""``.
+    """
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(minor)
 
 
 def save(figure: Figure, folder: Path, name: str, texts: Sequence[str]) -> Picture:

@@ -17,7 +17,7 @@ from tcb_bench.report.analysis_cells import spread
 from tcb_bench.report.table import Column, Row, Table
 from tcb_bench.responses import Failure
 from tcb_bench.studies.session import Measure, Session
-from tcb_bench.studies.shown import interval_cells
+from tcb_bench.studies.shown import COVERAGE, LEVEL, interval_cells
 
 WHAT = "approximations/1"
 FORMS = ("refined", "diffuse", "peaked")
@@ -28,19 +28,18 @@ REGIMES: dict[str, Callable[[float], bool]] = {
     "> 100": lambda v: v > 100,
     "all": lambda v: True,
 }
-LEVEL = 0.95
 RESAMPLES = 10_000
 NOTE = (
     "log10 ratio: log10 of the form over the exact delta_tcb at the same state; 0.3 is a factor of "
     "2. Refined: eps / sqrt(d sigma² (S2 - 2 S3 + S2²)); diffuse: eps sqrt(v_eff / (d sigma²)); "
     "peaked: eps / sqrt(sum over j != k of o_j² |w_j - w_k|²); sigma² is the mean of all squared "
     "entries of W. p90: the error that one prompt in ten exceeds, its interval is in study.json. "
-    "In brackets 95 % intervals by bootstrap of prompts."
+    f"In brackets {COVERAGE} intervals by bootstrap of prompts."
 )
 COLUMNS = [
     Column("form", "form"),
     Column("regime", "v_eff"),
-    Column("n", "n", 0),
+    Column("n", "n"),
     Column("error_shown", "|log10 ratio|, median"),
     Column("error_p90", "p90", 3),
     Column("ratio_shown", "ratio, median"),

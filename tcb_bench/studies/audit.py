@@ -18,7 +18,7 @@ from tcb_bench.studies.audit_tables import (
     moves_table,
     radii_table,
 )
-from tcb_bench.studies.audit_variants import check
+from tcb_bench.studies.audit_variants import check, group_of
 from tcb_bench.studies.findings import Findings
 from tcb_bench.studies.session import Answer, Session
 
@@ -33,6 +33,7 @@ def study(session: Session) -> Findings:
 
     Raises:
         UsageError: a setting out of range, or tasks whose answers cannot be compared.
+        UnknownName: a perturbation that there is not.
     """
     settings = {**session.settings, "seed": session.seed}
     _check_settings(session)
@@ -110,6 +111,10 @@ def _check_settings(session: Session) -> None:
     for name, is_good in rules.items():
         if not is_good:
             raise UsageError(f"study audit: {name}={s[name]!r} is out of range; see audit.yaml")
+    for edit in s["perturbations"]:
+        group_of(edit)
+        if s["perturbations"].count(edit) > 1:
+            raise UsageError(f"study audit: perturbations has {edit!r} twice; `draws` asks more")
 
 
 def _is_positive(value: Any) -> bool:

@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from tcb_bench.report.figures_style import GREY, Picture, canvas, look, mark_empty, save
+from tcb_bench.report.figures_style import (
+    GREY,
+    Picture,
+    canvas,
+    look,
+    mark_empty,
+    plain_ticks,
+    save,
+)
 from tcb_bench.studies.audit_tables import KINDS
 
 Rows = Sequence[Mapping[str, Any]]
@@ -32,8 +40,8 @@ def _changes(folder: Path, moves: Rows) -> Picture:
         panel.loglog(c, [row["foretold"] for row in rows], "--", color=GREY, label="first order")
         panel.loglog(c, [row["change"] for row in rows], label="true", **look(i))
         panel.axhline(2**0.5, color=GREY, linewidth=0.6)
-        _plain(panel.xaxis)
-        _plain(panel.yaxis)
+        plain_ticks(panel.xaxis)
+        plain_ticks(panel.yaxis)
         panel.set_title(label)
         panel.set_xlabel("c, in units of delta_tcb")
         panel.legend(loc="upper left", fontsize=7)
@@ -52,11 +60,11 @@ def _flips(folder: Path, moves: Rows) -> Picture:
         rows = [r for r in moves if r["direction"] == label and r["flipped"] is not None]
         c, share = [r["c"] for r in rows], np.array([r["flipped"] for r in rows])
         panel.semilogx(c, share, label=label, **look(i))
-        if all(r["flipped_low"] is not None for r in rows):
-            low, high = ([r[f"flipped_{end}"] for r in rows] for end in ("low", "high"))
+        if all(r["flipped_ci_low"] is not None for r in rows):
+            low, high = ([r[f"flipped_ci_{end}"] for r in rows] for end in ("low", "high"))
             panel.fill_between(c, low, high, color=look(i)["color"], alpha=0.15, linewidth=0)
     panel.set_ylim(-0.03, 1.03)
-    _plain(panel.xaxis)
+    plain_ticks(panel.xaxis)
     panel.set_xlabel("c, length of the move in units of delta_tcb")
     panel.set_ylabel("share with another top-1")
     panel.legend(fontsize=7)
@@ -65,12 +73,6 @@ def _flips(folder: Path, moves: Rows) -> Picture:
         "delta_tcb ball, the paper expects none."
     )
     return save(figure, folder, "flips", ("Flips of the top-1", caption))
-
-
-def _plain(axis: Any) -> None:
-    """Powers of ten as plain numbers: figures here set no mathematics."""
-    axis.set_major_formatter("{x:g}")
-    axis.set_minor_formatter("")
 
 
 def _areas(folder: Path, foretold: Rows) -> Picture:
@@ -85,7 +87,7 @@ def _areas(folder: Path, foretold: Rows) -> Picture:
         panel.set_xlabel("AUROC")
         for row in rows:
             place = names.index(row["predictor"])
-            ends = [row["auroc_low"], row["auroc_high"]]
+            ends = [row["auroc_ci_low"], row["auroc_ci_high"]]
             colour = look(1 if row["predictor"] == "delta_tcb" else 0)["color"]
             if None not in ends:
                 panel.plot(ends, [place, place], color=colour)

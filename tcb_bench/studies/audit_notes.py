@@ -76,10 +76,10 @@ def question_notes(questions: Rows, foretold: Rows) -> list[str]:
             notes.append(f"{head}; no AUROC, {rows[0]['reason']}.")
             continue
         delta = rows[0]
-        verdict = _verdict(delta["auroc_low"], delta["auroc_high"])
+        verdict = _verdict(delta["auroc_ci_low"], delta["auroc_ci_high"])
         notes.append(
             f"{head}; delta_tcb foretells them with AUROC {delta['auroc']:.2f} "
-            f"[{delta['auroc_low']:.2f}, {delta['auroc_high']:.2f}], {verdict}. "
+            f"[{delta['auroc_ci_low']:.2f}, {delta['auroc_ci_high']:.2f}], {verdict}. "
             f"{_compared(rows[1:])}"
         )
     return notes
@@ -93,8 +93,9 @@ def _verdict(low: float, high: float) -> str:
 
 def _compared(others: Rows) -> str:
     """Which quantities foretell better or worse than delta_tcb by their paired intervals."""
-    better = [r for r in others if r["less_delta_low"] is not None and r["less_delta_low"] > 0]
-    worse = [r for r in others if r["less_delta_high"] is not None and r["less_delta_high"] < 0]
+    low, high = "less_delta_ci_low", "less_delta_ci_high"
+    better = [r for r in others if r[low] is not None and r[low] > 0]
+    worse = [r for r in others if r[high] is not None and r[high] < 0]
 
     def listed(rows: Rows) -> str:
         return ", ".join(f"{r['predictor']} {r['auroc']:.2f}" for r in rows) or "none"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -43,11 +42,14 @@ def group_of(name: str) -> str:
         return WORDING
     if name == DROPPING:
         return EXAMPLES
-    base = name.partition(":")[0]
+    base, colon, _ = name.partition(":")
+    if base in OWN and colon:
+        raise UsageError(f"prompt perturbation {name!r}: {base} takes no argument; write {base}")
     axis = {"text": "query", "shots": "shots"}.get(KINDS[base].target) if base in KINDS else None
     if axis is None:
         known = [k for k, kind in KINDS.items() if kind.target in ("text", "shots")]
-        raise UnknownName("prompt perturbation", base, [*known, *OWN], "tcb-bench ls perturbations")
+        hint = f"`tcb-bench ls perturbations` shows the kinds; besides: {', '.join(OWN)}"
+        raise UnknownName("prompt perturbation", base, [*known, *OWN], hint)
     parse(name, axis)
     return WORDING if axis == "query" else EXAMPLES
 
@@ -103,19 +105,17 @@ def option_order(doc: Doc, seed: int) -> list[int]:
 def edited(task: Any, edit: str, draw: int) -> Any:
     """The task with every prompt changed; its documents are the same."""
     axes = {**task.options.condition, "edit": edit, "draw": draw}
-    clone = task.in_condition(Condition(axes))
-    clone.documents = copy.copy(task.documents)
-    clone.documents.prompts = {}  # those of the task itself are not these
-    clone.documents.perturber = Editor(task.documents.perturber, edit, draw)
+    editor = Editor(task.documents.perturber, edit, draw)
+    clone = task.in_condition(Condition(axes)).changed(perturber=editor)
     if edit == DROPPING:  # lm-eval counts the examples that it is given
-        clone._config.num_fewshot = task.config.num_fewshot - 1
-        clone._chosen_shots = functools.partial(_without_one, task, draw)
+        fewer = functools.partial(_without_one, task, draw)
+        clone = clone.showing(task.config.num_fewshot - 1, fewer)
     return clone
 
 
 def _without_one(task: Any, draw: int, doc: Doc) -> list[dict[str, Any]]:
     """The task's own examples for a document but a drawn one."""
-    chosen = task._chosen_shots(doc)
+    chosen = task.shots(doc)
     left_out = generator(task.options.seed + draw, DROPPING, doc[ID_COLUMN]).randrange(len(chosen))
     return [shot for i, shot in enumerate(chosen) if i != left_out]
 
@@ -138,11 +138,8 @@ def check(tasks: Mapping[str, Any], edits: Sequence[str]) -> None:
 
     Raises:
         UsageError: a task without an answer to compare, or two kinds of answers.
-        UnknownName: no such change.
         DataError: what a change needs is missing.
     """
-    for edit in edits:
-        group_of(edit)
     for name, task in tasks.items():
         if not hasattr(task, "is_tcb_task") or task.spec.answer == "short_answer":
             raise UsageError(

@@ -14,6 +14,7 @@ from tcb_bench.report.figures_style import (
     Picture,
     canvas,
     mark_empty,
+    plain_ticks,
     save,
     say_in,
 )
@@ -89,9 +90,8 @@ def _panel(axes: Axes, groups: Any, x: Floats, y: Floats) -> None:
         return
     axes.set_xscale("log")
     axes.set_yscale("log")
-    for axis in (axes.xaxis, axes.yaxis):  # the usual labels are formulas, which are switched off
+    for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(numticks=6))
-        axis.set_major_formatter(lambda value, _: f"{value:g}")
-        axis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(0.9, 0.5)))
+        plain_ticks(axis, LogFormatter(labelOnlyBase=False, minor_thresholds=(0.9, 0.5)))
     if not fits.all():
         say_in(axes, f"{int((~fits).sum())} not shown", at=(0.97, 0.97), ha="right", va="top")

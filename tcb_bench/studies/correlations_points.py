@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tcb_bench.metrics.association import half_of_variance, pearson, spearman
 from tcb_bench.metrics.statistics import Interval
+from tcb_bench.studies.shown import LEVEL
 
 if TYPE_CHECKING:
     from tcb_bench.studies.session import Session
@@ -96,7 +97,7 @@ class Regime:
 
 def correlated(regime: Regime, session: Session) -> list[dict[str, Any]]:
     """One row per pair and statistic: value, interval, n, or null with a reason."""
-    how = {"resamples": session.settings["resamples"], "seed": session.seed}
+    how = {"resamples": session.settings["resamples"], "level": LEVEL, "seed": session.seed}
     rows = []
     for x, y in PAIRS:
         raw, logs = [(read(x), read(y)) for read in (regime.column, regime.logs)]

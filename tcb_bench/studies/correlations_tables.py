@@ -10,7 +10,7 @@ from typing import Any
 from tcb_bench.metrics.statistics import Interval
 from tcb_bench.report.table import Column, Table
 from tcb_bench.studies.correlations_points import PAIRS, STATISTICS, Point, Regime
-from tcb_bench.studies.shown import PAPER_MODEL, interval_text
+from tcb_bench.studies.shown import COVERAGE, PAPER_MODEL, interval_text
 
 Row = Mapping[str, Any]
 
@@ -20,8 +20,6 @@ PAPER = {
 }
 """BC table 1, for LLaMA-3.1-8B: n and r of the first three pairs."""
 SHOWN = {"pearson": "Pearson", "pearson_log": "Pearson of logs", "spearman": "Spearman"}
-WRAPS = 2
-"""Digits, of which texts have none: in a narrow terminal such a column breaks, n stays whole."""
 SPREAD = ("delta_tcb", "flip_radius", "v_eff", "logit_margin")
 
 
@@ -42,16 +40,16 @@ def paper_table(rows: Sequence[Row], regimes: Sequence[Regime]) -> Table:
             | {"reason": "; ".join(reasons) or None}
         )
     columns = [
-        Column("regime", "prompts", WRAPS),
-        Column("who", "model", WRAPS),
+        Column("regime", "prompts"),
+        Column("who", "model"),
         Column("n", "n"),
-        *(Column(_key(pair), f"r({pair[0]}, {pair[1]})", WRAPS) for pair in PAIRS[:3]),
+        *(Column(_key(pair), f"r({pair[0]}, {pair[1]})") for pair in PAIRS[:3]),
     ]
     return Table(
         "table1",
         "Pearson correlations by regime (BC table 1)",
-        "Raw values as in the paper, with 95 % bootstrap intervals over prompts. The two rows of "
-        "the paper are of other prompts and another model: nothing here is fitted to them.",
+        f"Raw values as in the paper, with {COVERAGE} bootstrap intervals over prompts. The two "
+        "rows of the paper are of other prompts and another model: nothing here is fitted to them.",
         columns,
         shown,
     )
@@ -70,14 +68,14 @@ def correlations_table(rows: Sequence[Row]) -> Table:
     return Table(
         "correlations",
         "All correlations",
-        "95 % bootstrap intervals over prompts. Spearman's is of ranks, so one number serves raw "
-        "and log scale. Prompts without a measurement are left out of n. Prompts of one "
+        f"{COVERAGE} bootstrap intervals over prompts. Spearman's is of ranks, so one number "
+        "serves raw and log scale. Prompts without a measurement are left out of n. Prompts of one "
         "template, or made of one prompt, are alike: intervals are rather too narrow for that.",
         [
-            Column("regime", "prompts", WRAPS),
-            Column("pair", "quantities", WRAPS),
+            Column("regime", "prompts"),
+            Column("pair", "quantities"),
             Column("n", "n"),
-            *(Column(name, SHOWN[name], WRAPS) for name in STATISTICS),
+            *(Column(name, SHOWN[name]) for name in STATISTICS),
             Column("reason", "why none"),
         ],
         shown,
@@ -101,13 +99,13 @@ def spread_table(regimes: Iterable[Regime]) -> Table:
         "The last column is the smallest number of prompts that hold half of the raw variance: "
         "where it is small, a raw Pearson correlation describes these few.",
         [
-            Column("regime", "prompts", WRAPS),
+            Column("regime", "prompts"),
             Column("quantity", "quantity"),
             Column("n", "n"),
             Column("low", "lowest"),
             Column("middle", "median"),
             Column("high", "highest"),
-            Column("half", "hold half of the variance", WRAPS),
+            Column("half", "hold half of the variance"),
         ],
         shown,
     )

@@ -35,7 +35,7 @@ def study(session: Session) -> Findings:
     before = contrasts(texts, thresholds, design)
     tables = {
         "texts": texts_table(found, rule, how),
-        "before": before_table(before, settings["before"]),
+        "before": before_table(before, design),
         "second": second_table(texts, rule, how),
     }
     example = _example(found, settings["example"])

@@ -12,6 +12,7 @@ from tcb_bench.metrics.statistics import resampled_means
 from tcb_bench.report.figures_style import COLOURS, GREY, Picture, save
 from tcb_bench.studies.dynamics_texts import Case
 from tcb_bench.studies.dynamics_windows import Floats, aligned
+from tcb_bench.studies.shown import COVERAGE, LEVEL
 from tcb_bench.trace_figure import CAPTION, draw_trace
 from tcb_bench.trace_text import TracedText
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 TOGETHER = (
     "Stability around the beginning of a loop",
     "Mean over the looping texts of log10 delta_tcb (above) and of P(2nd) (below) at each distance "
-    "from the first token that repeats (dotted); shaded: 95 % bootstrap interval over texts; grey "
-    "figures: texts that reach so far.",
+    f"from the first token that repeats (dotted); shaded: {COVERAGE} bootstrap interval over "
+    "texts; grey figures: texts that reach so far.",
 )
 
 
@@ -66,7 +67,7 @@ def _curve(axes: Axes, values: Floats, color: str, seed: int) -> None:
     has_band = counts > 1
     low, high = np.full(len(places), np.nan), np.full(len(places), np.nan)
     if has_band.any():
-        limits = np.nanquantile(draws[:, has_band], [0.025, 0.975], axis=0)
+        limits = np.nanquantile(draws[:, has_band], [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
         low[has_band], high[has_band] = limits
     axes.fill_between(places, low, high, color=color, alpha=0.2, lw=0)
     axes.plot(places, mean, color=color)

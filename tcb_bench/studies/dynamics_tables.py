@@ -21,8 +21,8 @@ from tcb_bench.metrics.statistics import (
 )
 from tcb_bench.report.table import Column, Row, Table
 from tcb_bench.studies.dynamics_texts import Case
-from tcb_bench.studies.dynamics_windows import Found, texts_of
-from tcb_bench.studies.shown import interval_cells
+from tcb_bench.studies.dynamics_windows import Design, Found, texts_of
+from tcb_bench.studies.shown import COVERAGE, LEVEL, interval_cells
 from tcb_bench.trace_text import Rule, TracedText
 
 Floats = NDArray[np.float64]
@@ -41,8 +41,8 @@ NO_LOOP = "no text of it loops"
 
 
 def shown(name: str, label: str) -> Column:
-    """A column of texts of ``interval_cells``; with digits it may wrap in a terminal."""
-    return Column(f"{name}_shown", label, 0)
+    """A column of texts of ``interval_cells``."""
+    return Column(f"{name}_shown", label)
 
 
 def texts_table(cases: Sequence[Case], rule: Rule, how: Bootstrap) -> Table:
@@ -53,24 +53,26 @@ def texts_table(cases: Sequence[Case], rule: Rule, how: Bootstrap) -> Table:
         rows.append(_kind_row("all", cases, how))
     columns = [
         Column("kind", "prompts"),
-        Column("n", "texts", 0),
-        *([Column("n_failed", "no text", 0)] if any(row["n_failed"] for row in rows) else []),
-        Column("n_loops", "loops", 0),
+        Column("n", "texts"),
+        *([Column("n_failed", "no text")] if any(row["n_failed"] for row in rows) else []),
+        Column("n_loops", "loops"),
         shown("loops", "share"),
         Column("onset", "begins at", 0),
         shown("dips", "dips per 100 tokens"),
         shown("before", "log10 delta outside"),
         shown("inside", "inside loops"),
     ]
-    around = f"{rule.window} tokens to either side" if rule.window else "the whole text"
+    around = "the whole text"
+    if rule.window:
+        around = f"{rule.window} tokens to either side, fewer at the text's ends"
     note = (
         f"A dip: log10 delta_tcb at least {rule.threshold:g} robust standard deviations (1.4826 "
         f"MAD) below the median of {around}. A loop: an n-gram of up to {rule.longest} tokens that "
         f"stands {rule.repeats} times in a row, {rule.least} tokens at least; it begins with the "
         "first token that repeats; at which token: median over loops. Dips are counted outside "
-        "loops; log10 delta: median over texts of each text's median. 95 % intervals over texts "
-        "(Wilson's of the share, else bootstrap). BC's figure 4 is one curve, "
-        "without numbers."
+        "loops; log10 delta: median over texts of each text's median. "
+        f"{COVERAGE} intervals over texts (Wilson's of the share, else bootstrap). "
+        "BC's figure 4 is one curve, without numbers."
     )
     return Table("texts", "Generated texts, their dips and loops", note, columns, rows)
 
@@ -82,6 +84,7 @@ def _kind_row(kind: str, cases: Sequence[Case], how: Bootstrap) -> dict[str, Any
     dips = [100 * float(t.dips[o].mean()) for t, o in zip(texts, outside, strict=True) if o.any()]
     before = [_middle(t.log10_delta[o]) for t, o in zip(texts, outside, strict=True)]
     inside = [_middle(t.log10_delta[~o]) for t, o in zip(texts, outside, strict=True)]
+    share = share_interval([t.loop is not None for t in texts], level=LEVEL)
     row = {
         "kind": kind,
         "n": len(texts),
@@ -89,9 +92,7 @@ def _kind_row(kind: str, cases: Sequence[Case], how: Bootstrap) -> dict[str, Any
         "tokens": _middle([len(text) for text in texts]),
         "n_loops": len(loops),
         "onset": _middle([loop.onset for loop in loops]),
-        **interval_cells(
-            "loops", share_interval([t.loop is not None for t in texts]), 0, is_percent=True
-        ),
+        **interval_cells("loops", share, 0, is_percent=True),
         **interval_cells("dips", _mean(dips, how), 1),
         **interval_cells("before", _median(before, how)),
         **interval_cells("inside", _median(inside, how)),
@@ -101,8 +102,9 @@ def _kind_row(kind: str, cases: Sequence[Case], how: Bootstrap) -> dict[str, Any
     return {**row, "reason": reason} if reason else row
 
 
-def before_table(found: Sequence[Found], width: int) -> Table:
+def before_table(found: Sequence[Found], design: Design) -> Table:
     """Do dips precede loops more often than chance?"""
+    width = design.width
     rows = []
     for one in found:
         contrast = one.contrast
@@ -111,6 +113,7 @@ def before_table(found: Sequence[Found], width: int) -> Table:
             "control": one.control,
             "n": contrast.difference.n,
             "n_left_out": one.n_left_out,
+            "n_windows": one.n_windows,
             "before": contrast.first,
             "elsewhere": contrast.others,
             **interval_cells("difference", contrast.difference, 3),
@@ -125,8 +128,9 @@ def before_table(found: Sequence[Found], width: int) -> Table:
     columns = [
         Column("measure", f"in {width} tokens"),
         Column("control", "against"),
-        Column("n", "n", 0),
-        Column("n_left_out", "out", 0),
+        Column("n", "n"),
+        Column("n_left_out", "out"),
+        Column("n_windows", "windows"),
         Column("before", "before", 3),
         Column("elsewhere", "control", 3),
         shown("difference", "difference"),
@@ -134,13 +138,16 @@ def before_table(found: Sequence[Found], width: int) -> Table:
     ]
     note = (
         f"The {width} tokens before a loop begins, against the disjoint windows of {width} before "
-        "them in the same text, and against the same positions of texts that reach them and do not "
+        f"them in the same text that have {design.left} tokens before them, and against the same "
+        "positions of texts that reach them and do not "
         f"loop by then nor within {width} tokens more. z-scores of a window are made anew from "
         "the tokens before its end alone: in a loop delta is high, and would make dips of all "
-        "before. n: loops. Dips precede loops if shares are higher, or z lower, before "
-        "loops. Out: loops that begin too early, or have no control. Difference: mean over loops, "
-        "95 % bootstrap interval; p: two-sided permutation test, each loop's windows shuffled; not "
-        "corrected for the number of rows, nor for a text that is control to several loops."
+        "before. n: loops; windows: their controls. "
+        "Dips precede loops if shares are higher, or z lower, before loops. "
+        "Out: loops that begin too early, or have no control. Difference: mean over loops, "
+        f"{COVERAGE} bootstrap interval; p: two-sided permutation test, each loop's windows "
+        "shuffled; not corrected for the number of rows, nor for a text that is control to several "
+        "loops."
     )
     return Table("before", "Do dips precede loops?", note, columns, rows)
 
@@ -168,15 +175,15 @@ def second_table(texts: Sequence[TracedText], rule: Rule, how: Bootstrap) -> Tab
     columns = [
         Column("what", "within texts"),
         Column("scope", "tokens"),
-        Column("n", "texts", 0),
+        Column("n", "texts"),
         shown("value", "value"),
     ]
     note = (
         f"rho: Spearman's with log10 delta_tcb, of each text of {FEWEST} tokens at least, then the "
         "mean over texts. A spike of "
         f"P(2nd) lies at least {rule.threshold:g} robust standard deviations above the median of "
-        "the tokens around it, as a dip lies below. 95 % bootstrap intervals over texts. BC says "
-        "that dips are often spikes of P(2nd), without a number."
+        f"the tokens around it, as a dip lies below. {COVERAGE} bootstrap intervals over texts. "
+        "BC says that dips are often spikes of P(2nd), without a number."
     )
     return Table("second", "Are dips spikes of P(2nd)?", note, columns, rows)
 
@@ -205,7 +212,7 @@ def _spikes(
     names = ("dips that are spikes of P(2nd)", "other tokens that are", "difference of the two")
     own = _shares(table.sum(0)[None])[:, 0]
     return {
-        name: percentile_interval(_or_none(value), drawn, n=len(texts))
+        name: percentile_interval(_or_none(value), drawn, n=len(texts), level=LEVEL)
         for name, value, drawn in zip(names, own, _shares(draws), strict=True)
     }
 
@@ -239,12 +246,14 @@ def _middle(values: Iterable[float]) -> float | None:
 
 
 def _mean(values: Sequence[float], how: Bootstrap) -> Interval:
-    return mean_intervals(np.array([[v] for v in values]).reshape(-1, 1), **how)[0]
+    table = np.array([[v] for v in values]).reshape(-1, 1)
+    return mean_intervals(table, level=LEVEL, **how)[0]
 
 
 def _median(values: Sequence[float | None], how: Bootstrap) -> Interval:
     known = [[v] for v in values if v is not None]
-    return median_intervals(np.array(known, dtype=np.float64).reshape(-1, 1), **how)[0]
+    table = np.array(known, dtype=np.float64).reshape(-1, 1)
+    return median_intervals(table, level=LEVEL, **how)[0]
 
 
 def summary(tables: Mapping[str, Table]) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 A window's marks are made anew from the tokens before its end alone: in a loop delta_tcb is high,
 and a median over both would make a dip of everything that comes before. So it is for windows that
-no loop follows, each as if one began at its end: else the two could not be compared.
+no loop follows, each as if one began at its end: else the two could not be compared. For the same
+reason a control in the same text needs as many tokens before it as z looks back: the first windows
+of a text would be measured against themselves.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 
 from tcb_bench.metrics.dynamics import Contrast, first_against_others, robust_z
 from tcb_bench.studies.dynamics_texts import Case
+from tcb_bench.studies.shown import LEVEL
 from tcb_bench.trace_text import TracedText
 
 Floats = NDArray[np.float64]
@@ -32,15 +35,21 @@ class Design:
     resamples: int
     seed: int
 
+    @property
+    def left(self) -> int:
+        """Tokens that a control needs before it; where z looks back to the beginning, one width."""
+        return self.width if self.window is None else self.window
+
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """One measure against one control."""
+    """One measure against one control: loops left out, and control windows of the others."""
 
     measure: str
     control: str
     contrast: Contrast
     n_left_out: int
+    n_windows: int
 
 
 def texts_of(cases: Sequence[Case]) -> list[TracedText]:
@@ -49,7 +58,7 @@ def texts_of(cases: Sequence[Case]) -> list[TracedText]:
 
 
 def usable(texts: Sequence[TracedText], width: int) -> list[TracedText]:
-    """Looping texts with at least two windows before the loop's beginning."""
+    """Looping texts with at least two windows' tokens before the loop's beginning."""
     return [t for t in texts if t.loop is not None and t.loop.onset >= 2 * width]
 
 
@@ -69,10 +78,24 @@ def contrasts(
             for windows, rest in zip(own, others, strict=True)
         ]
         for control, groups in (("same text", within), ("other texts", across)):
-            contrast = first_against_others(groups, resamples=design.resamples, seed=design.seed)
-            left = len(looping) - contrast.difference.n
-            found.append(Found(measure=name, control=control, contrast=contrast, n_left_out=left))
+            contrast = first_against_others(
+                groups, resamples=design.resamples, level=LEVEL, seed=design.seed
+            )
+            found.append(
+                Found(
+                    measure=name,
+                    control=control,
+                    contrast=contrast,
+                    n_left_out=len(looping) - contrast.difference.n,
+                    n_windows=_controls(groups),
+                )
+            )
     return found
+
+
+def _controls(groups: Sequence[Floats]) -> int:
+    """Control windows that are compared: those of groups whose first value is known."""
+    return sum(int((~np.isnan(x[1:])).sum()) for x in groups if len(x) and not np.isnan(x[0]))
 
 
 def z_window(text: TracedText, end: int, design: Design) -> Floats:
@@ -82,8 +105,9 @@ def z_window(text: TracedText, end: int, design: Design) -> Floats:
 
 
 def _back(text: TracedText, end: int, design: Design) -> Floats:
-    """(k, width) the disjoint windows that lead back from ``end``, nearest first."""
-    ends = range(end, design.width - 1, -design.width)
+    """(k, width) the window at ``end``, and the disjoint ones before it that see far enough."""
+    least = design.width + design.left
+    ends = [end, *range(end - design.width, least - 1, -design.width)]
     return np.array([z_window(text, at, design) for at in ends]).reshape(-1, design.width)
 
 

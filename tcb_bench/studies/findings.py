@@ -13,7 +13,8 @@ from tcb_bench.report.figures_style import Picture
 from tcb_bench.report.table import Table
 from tcb_bench.results import environment, write_json, write_jsonl
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""2: limits of an interval are NAME_ci_low and NAME_ci_high; ``level`` is their coverage."""
 STUDY_FILE, SAMPLES_FILE = "study.json", "samples.jsonl"
 
 

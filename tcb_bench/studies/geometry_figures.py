@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tcb_bench.report.figures_style import GREY, Picture, canvas, look, mark_empty, save
+from tcb_bench.report.figures_style import (
+    GREY,
+    Picture,
+    canvas,
+    look,
+    mark_empty,
+    plain_ticks,
+    save,
+)
 from tcb_bench.studies.geometry_plan import OVERALL, SWEEPS, Plan, Point
 from tcb_bench.studies.geometry_tables import ratio
 
@@ -77,14 +85,13 @@ def _ratios_in(axes: Axes, points: Sequence[Point], plan: Plan) -> None:
     for border in plan.settings["bins"]:
         axes.axvline(border, color=GREY, linewidth=0.9, linestyle=":")
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda value, _: f"{value:g}")
-        axis.set_minor_formatter(lambda value, _: f"{value:g}" if _is_shown(value) else "")
+        plain_ticks(axis, _twos_and_fives)
 
 
-def _is_shown(value: float) -> bool:
-    """Whether a minor tick of a logarithmic axis gets its number: 2 and 5, and 0.5 and so on."""
+def _twos_and_fives(value: float, _: int) -> str:
+    """Which minor ticks of a logarithmic axis get their number: 2 and 5, and 0.5 and so on."""
     lead = value / 10 ** np.floor(np.log10(value))
-    return bool(np.isclose(lead, 2) or np.isclose(lead, 5))
+    return f"{value:g}" if np.isclose(lead, 2) or np.isclose(lead, 5) else ""
 
 
 KINDS = {
@@ -122,7 +129,7 @@ def _line(axes: Axes, rows: Sequence[Mapping[str, Any]], kind: str, index: int) 
     category = rows[0]["category"]
     label = f"{category if category == OVERALL else f'v_eff {category}'}, n = {rows[0]['n']}"
     for key in ("held",) if kind == "held" else ("cluster_ratio", "disperse_ratio"):
-        table = [[row[key], row[f"{key}_low"], row[f"{key}_high"]] for row in rows]
+        table = [[row[key], row[f"{key}_ci_low"], row[f"{key}_ci_high"]] for row in rows]
         mid, low, high = np.array(table, dtype=float).clip(max=HIGHEST).T
         bars = np.nan_to_num([mid - low, high - mid]).clip(min=0)
         axes.errorbar(
@@ -147,5 +154,4 @@ def _axes(axes: Axes, rows: Sequence[Mapping[str, Any]], kind: str, setting: str
         return
     axes.set_yscale("log")
     axes.axhline(1, color=GREY, linewidth=0.9)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if _is_shown(value) else "")
+    plain_ticks(axes.yaxis, _twos_and_fives)

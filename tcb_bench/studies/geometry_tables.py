@@ -106,7 +106,7 @@ def tables(points: Sequence[Point], plan: Plan, statistics: Statistics) -> list[
     ]
 
 
-FIRST = [Column("data", "prompts"), Column("category", "v_eff"), Column("n", "n", 0)]
+FIRST = [Column("data", "prompts"), Column("category", "v_eff"), Column("n", "n")]
 REMARK = Column("reason", "remark")
 
 
@@ -175,7 +175,7 @@ def _sweeps(rows: Sequence[Row], plan: Plan, level: str) -> Table:
     columns = [
         Column("setting", "setting"),
         Column("value", "value", 2),
-        Column("n", "n", 0),
+        Column("n", "n"),
         Column("held_shown", "held"),
         Column("cluster_ratio_shown", "cluster / orig"),
         Column("disperse_ratio_shown", "disperse / orig"),
@@ -221,8 +221,8 @@ def _against_paper(row: Row) -> str | None:
     if row["category"] != OVERALL or row["held"] is None:
         return None
     text = f"{row['data']}: held for {row['n_held']} of {row['n']} prompts ({row['held']:.1%})"
-    if row["paper"] is None or row["held_low"] is None:
+    if row["paper"] is None or row["held_ci_low"] is None:
         return f"{text}."
-    is_in = row["held_low"] <= row["paper"] <= row["held_high"]
+    is_in = row["held_ci_low"] <= row["paper"] <= row["held_ci_high"]
     where = "inside" if is_in else "outside"
     return f"{text}; the paper's {row['paper']:.0%} lies {where} the interval."

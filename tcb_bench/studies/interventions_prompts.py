@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import random
 import re
@@ -146,22 +145,16 @@ def variant(
     Raises:
         UsageError: the task's prompt has no ``cue``, or its documents no column of questions.
     """
-    clone = copy.copy(task)
-    clone._config, clone.fewshot_cfg = copy.copy(task.config), copy.copy(task.fewshot_cfg)
-    clone.documents = copy.copy(task.documents)
-    clone.documents.prompts = {}  # its cache knows a prompt by its document's id
     template, gap = _with_lead(task, cue)
-    clone._config.doc_to_text = clone.fewshot_cfg.doc_to_text = template
-    clone._config.num_fewshot = len(shots)
+    texts = {"doc_to_text": template}
     if row.instruction is not None:
-        clone._config.description = "{{" + INSTRUCTION + "}}"
-    own_cue = cue if row.cue is None else row.cue
-    examples = [{**shot, LEAD: _joined(gap, own_cue)} for shot in shots]
-    clone._shots, clone._chosen_shots = examples, lambda _doc: examples
+        texts["description"] = "{{" + INSTRUCTION + "}}"
     question = task.spec.columns["question"]
     if question not in docs[0]:
         raise UsageError(f"{task.base_name}: its documents have no column {question!r}")
-    clone._own_docs = [
+    own_cue = cue if row.cue is None else row.cue
+    examples = [{**shot, LEAD: _joined(gap, own_cue)} for shot in shots]
+    documents = [
         {
             **doc,
             question: " ".join(filter(None, [doc[question], row.question_suffix])),
@@ -170,7 +163,8 @@ def variant(
         }
         for doc in docs
     ]
-    return clone
+    changed = task.changed(texts=texts, documents=documents)
+    return changed.showing(len(examples), lambda _doc: examples)
 
 
 def _with_lead(task: Any, cue: str) -> tuple[str, str]:

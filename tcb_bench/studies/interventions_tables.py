@@ -36,10 +36,6 @@ class Facts:
     settings: Settings
 
 
-WRAPS = 0
-"""``digits`` of a text that may take several lines in a terminal."""
-
-
 def tables(facts: Facts) -> list[Table]:
     """In the order of a page."""
     return [
@@ -53,12 +49,12 @@ def tables(facts: Facts) -> list[Table]:
 
 
 def flat(record: Record) -> dict[str, Any]:
-    """A record with each interval as ``name``, ``name_low``, ``name_high`` and ``name_n``."""
+    """A record with each interval as ``name``, ``name_ci_low``, ``name_ci_high`` and ``name_n``."""
     found: dict[str, Any] = {}
     for key, value in record.items():
         if isinstance(value, Interval):
             found[key] = value.value
-            found |= {f"{key}_low": value.ci_low, f"{key}_high": value.ci_high}
+            found |= {f"{key}_ci_low": value.ci_low, f"{key}_ci_high": value.ci_high}
             found[f"{key}_n"] = value.n
         else:
             found[key] = value
@@ -90,7 +86,7 @@ def _paper(facts: Facts) -> Table:
             rows.append({"row": record["row"], "description": PAPER_MODEL, **acc, **theirs})
     columns = [
         Column("row", "#"),
-        Column("description", "intervention", WRAPS),
+        Column("description", "intervention"),
         Column("acc_percent", "Acc (%)", 1),
         Column("delta_tcb_mean", "delta_tcb", 2),
         Column("v_eff_mean", "v_eff", 2),
@@ -132,8 +128,8 @@ def _accuracy(facts: Facts) -> Table:
         Column("v_eff_median", "v_eff, median", 2),
         Column("logit_margin_median", "margin, median", 2),
         Column("p_top1_median", "p_top1, median", 2),
-        Column("truncated", "truncated", WRAPS),
-        Column("no_number", "no number", WRAPS),
+        Column("truncated", "truncated"),
+        Column("no_number", "no number"),
     ]
     note = (
         f"Interval of acc ({facts.settings['level']:.0%}): Wilson's where n counts single answers, "
@@ -187,8 +183,8 @@ def _cases(facts: Facts) -> Table:
         Column("acc", "acc", 2),
         Column("stability", f"{at.quantity}, median", 4),
         Column("p_top1_median", "p_top1, median", 2),
-        Column("case_accuracy", "accuracy and stability", WRAPS),
-        Column("case_confidence", "confidence and stability", WRAPS),
+        Column("case_accuracy", "accuracy and stability"),
+        Column("case_confidence", "confidence and stability"),
     ]
     value = "unknown (no answer has a number)" if at.value is None else f"{at.value:.6g}"
     note = (
@@ -218,7 +214,7 @@ def _changes(facts: Facts) -> Table:
         Column("row", "#"),
         *_with_interval("acc", "acc", 2),
         *_with_interval("log10_delta_tcb", "log10 delta_tcb", 2),
-        Column("rises", "delta_tcb rises in", WRAPS),
+        Column("rises", "delta_tcb rises in"),
         Column("pairs", "pairs"),
     ]
     note = (

@@ -12,6 +12,7 @@ import numpy as np
 from tcb_bench.metrics.statistics import Interval
 from tcb_bench.report.figures_style import Picture, canvas, look, save
 from tcb_bench.studies.layers_tables import Floats, Series
+from tcb_bench.studies.shown import COVERAGE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +46,7 @@ def draw_depth(folder: Path, series: Sequence[Series]) -> list[Picture]:
         panel.set_xlabel("after block")
         panel.set_ylabel("log10 ‖J‖" if key == "norm" else "log10 (‖J‖ ‖x‖)")
         panel.legend()
-        caption += f". Medians of {len(series[0].norm)} prompts and their 95 % interval."
+        caption += f". Medians of {len(series[0].norm)} prompts and their {COVERAGE} interval."
         pictures.append(save(figure, folder, f"layers_{key}", (title, caption)))
     return pictures
 

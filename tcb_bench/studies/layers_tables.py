@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tcb_bench.metrics.statistics import Interval, median_intervals
 from tcb_bench.report.table import Column, Table
+from tcb_bench.studies.shown import COVERAGE, LEVEL
 
 Floats = NDArray[np.float64]
 
@@ -38,12 +39,12 @@ class Series:
     @cached_property
     def norm_intervals(self) -> list[Interval]:
         """Median over prompts of every layer."""
-        return median_intervals(self.norm, seed=self.seed)
+        return median_intervals(self.norm, level=LEVEL, seed=self.seed)
 
     @cached_property
     def relative_intervals(self) -> list[Interval]:
         """Median over prompts of every layer."""
-        return median_intervals(self.relative, seed=self.seed)
+        return median_intervals(self.relative, level=LEVEL, seed=self.seed)
 
 
 def names_of(n: int) -> list[str]:
@@ -61,22 +62,22 @@ def depth_table(one: Series, exact: Floats, settings: Mapping[str, Any]) -> Tabl
     """
     names = names_of(one.norm.shape[1])
     rows = [{"layer": name, **_cells(one, i)} for i, name in enumerate(names)]
-    [closed] = median_intervals(exact[:, None], seed=one.seed)
+    [closed] = median_intervals(exact[:, None], level=LEVEL, seed=one.seed)
     rows.append({"layer": "closed form", "n": closed.n, **_interval("norm", closed)})
     columns = [
         Column("layer", "state"),
         Column("norm", "log10 ‖J‖", 3),
-        Column("norm_interval", "interval"),
+        Column("norm_interval", COVERAGE),
         Column("probe_error_text", "error"),
         Column("relative", "log10 relative", 3),
-        Column("relative_interval", "interval"),
+        Column("relative_interval", COVERAGE),
     ]
     if any(row["n"] < len(one.norm) for row in rows):
         columns.insert(1, Column("n", "n"))
     note = (
         "‖J‖ is the Frobenius norm of the derivative of the next-token distribution by the "
         f"residual stream at {one.title}; relative: ‖J‖ times the length of the state, comparable "
-        f"over depth. Medians of n = {len(one.norm)} prompts, their 95 % interval over prompts. "
+        f"over depth. Medians of n = {len(one.norm)} prompts, {COVERAGE} intervals over prompts. "
         "Error: standard error of one prompt's log10 ‖J‖ from its probes, the median of them "
         f"({settings['probes']} random probes, {settings['directions']} exact directions). The "
         "last block's row includes the final norm's derivative; only at the normed state is "
@@ -126,7 +127,7 @@ def agreement(probed: Floats, error: Floats, exact: Floats, rounding: float) -> 
     if not len(difference):
         return {"n": 0}
     z = np.abs(difference) / np.hypot(np.nan_to_num(error[has]), rounding)
-    [middle] = median_intervals(difference[:, None])
+    [middle] = median_intervals(difference[:, None], level=LEVEL)
     return {
         "n": len(z),
         "difference": middle.value,
@@ -143,7 +144,7 @@ def agreement(probed: Floats, error: Floats, exact: Floats, rounding: float) -> 
 CHECKED = {
     "n": "prompts",
     "difference": "log10 probes - log10 closed form, median",
-    "difference_ci_low": "its 95 % interval, from",
+    "difference_ci_low": f"its {COVERAGE} interval, from",
     "difference_ci_high": "to",
     "largest": "largest difference",
     "probe_error": "probe error, median",

@@ -21,6 +21,7 @@ from tcb_bench.metrics.statistics import Interval, mean_intervals, median_interv
 from tcb_bench.studies.prompts_ask import Measured, Measures, Question
 from tcb_bench.studies.prompts_sets import AQ, VCQ, Sets
 from tcb_bench.studies.prompts_space import Prompt, Space
+from tcb_bench.studies.shown import LEVEL
 
 Questions = Sequence[Question]
 
@@ -31,6 +32,11 @@ class Bootstrap:
 
     resamples: int
     seed: int
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """As ``metrics`` takes them, with the level of every interval."""
+        return {"resamples": self.resamples, "seed": self.seed, "level": LEVEL}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +138,7 @@ def intervals(outcome: Outcome, on: Questions, how: Bootstrap) -> dict[str, Inte
         "nll": nll,
     }
     table = np.column_stack([outcome.column(on, value) for value in means.values()])
-    known = {"resamples": how.resamples, "seed": how.seed}
+    known = how.options
     found = dict(zip(means, mean_intervals(table, **known), strict=True))
     logs = outcome.column(on, quantity("log10_delta_tcb"))
     found["log10_delta"] = median_intervals(logs.reshape(-1, 1), **known)[0]
@@ -143,7 +149,7 @@ def intervals(outcome: Outcome, on: Questions, how: Bootstrap) -> dict[str, Inte
 def shot_intervals(outcome: Outcome, on: Questions, how: Bootstrap) -> dict[str, Interval]:
     """Accuracy under changes of the examples."""
     right, variants = outcome.column(on, acc), outcome.variants(on, is_shots=True)
-    return _named(robustness(right, variants, resamples=how.resamples, seed=how.seed))
+    return _named(robustness(right, variants, **how.options))
 
 
 def differences(
@@ -153,7 +159,7 @@ def differences(
 
     p is None for PDR, which is no mean over questions, and where there is no pair.
     """
-    known = {"resamples": how.resamples, "seed": how.seed}
+    known = how.options
     sides = [(one.column(on, acc), one.variants(on)) for one in (first, second)]
     robust = _named(robustness_differences(sides[0], sides[1], **known))
     values = {"log10_delta": quantity("log10_delta_tcb"), "nll": nll}

@@ -18,7 +18,7 @@ from tcb_bench.studies.prompts_outcome import (
 )
 from tcb_bench.studies.prompts_paper import BASELINE, PAPER_3, PAPER_4
 from tcb_bench.studies.prompts_sets import AQ, NAMES, VCQ
-from tcb_bench.studies.shown import PAPER_MODEL, interval_text
+from tcb_bench.studies.shown import COVERAGE, PAPER_MODEL, interval_text
 
 LABELS = {
     BASELINE: "Baseline",
@@ -51,7 +51,11 @@ CODE = (
     "Prompts in short: I, D, R = number of the instruction, directive and reflection step in the "
     "space; 2 own/1 = two examples of the set own in its order 1."
 )
-INTERVAL = "[95 % bootstrap interval over questions]; the paper gives no n and no intervals."
+COUNTED = "n counts questions with an Acc; another n stands with its number."
+INTERVAL = (
+    f"[{COVERAGE} bootstrap interval over questions]; the paper gives no n and no intervals. "
+    f"{COUNTED}"
+)
 NO_ACC = "no PDR: nothing was right on the unperturbed questions (Acc_orig = 0)"
 
 
@@ -190,7 +194,10 @@ def shot_table(outcomes: Mapping[str, Outcome], on: Sequence[Question], how: Boo
         Column("acc_pert_shown", "Acc, changed"),
         *_columns(("acc_var", "pdr", "acc_worst")),
     ]
-    note = "Examples reordered or replaced; a change that leaves the prompt as it was is no variant"
+    note = (
+        "Examples reordered or replaced; a change that leaves the prompt as it was is no variant. "
+        f"{COUNTED}"
+    )
     return Table("prompts_shots", "Changes of the examples", note, columns, rows)
 
 
@@ -203,7 +210,9 @@ def search_table(trace: Sequence[Mapping[str, Any]], note: str) -> Table:
         Column("acc", "acc", 3),
         Column("log10_delta", "log10 delta", 3),
         Column("nll", "nll", 3),
-        Column("n", "n"),
+        Column("n", "n of acc"),
+        Column("n_delta", "n of delta"),
+        Column("n_nll", "n of nll"),
         Column("objective", "objective", 4),
         Column("is_accepted", "accepted"),
         Column("is_choice", "choice"),
@@ -213,11 +222,16 @@ def search_table(trace: Sequence[Mapping[str, Any]], note: str) -> Table:
 
 
 def cells(found: Mapping[str, Interval], names: Sequence[str]) -> dict[str, Any]:
-    """The values of a row, each with its interval and n, and the text that is shown."""
+    """The values of a row, each with its interval and n, and the text that is shown.
+
+    ``n`` counts the questions behind the accuracy; a number of others has its own n in its text.
+    """
     row: dict[str, Any] = {"n": found["acc"].n}
     for name in names:
-        digits = NUMBERS.get(name, ("", 2))[1]
-        row |= {**_values(name, found[name]), f"{name}_shown": interval_text(found[name], digits)}
+        text = interval_text(found[name], NUMBERS.get(name, ("", 2))[1])
+        if text is not None and found[name].n != row["n"]:
+            text += f", n = {found[name].n}"
+        row |= {**_values(name, found[name]), f"{name}_shown": text}
     return row
 
 

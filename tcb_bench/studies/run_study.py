@@ -21,6 +21,7 @@ from tcb_bench.studies import STUDIES
 from tcb_bench.studies.findings import Findings, StudyOutcome, write_findings
 from tcb_bench.studies.session import Session
 from tcb_bench.studies.settings import Settings
+from tcb_bench.studies.shown import LEVEL
 
 Say = Callable[[str], None]
 TAG = re.compile(r"[A-Za-z0-9._+-]{0,59}[A-Za-z0-9_+-]")
@@ -156,6 +157,7 @@ def _facts(session: Session, spec: ModelSpec, model: Any) -> dict[str, Any]:
         "settings": dict(session.settings),
         "data": {"source": source, "sha256": dict(session.data)},
         "seed": options.seed,
+        "level": session.settings.get("level", LEVEL),
         "limit": options.limit,
         "paraphrase_model": options.paraphrase_model,
         "apply_chat_template": config.apply_chat_template,

@@ -12,7 +12,7 @@ from tcb_bench.assemble import data_digests
 from tcb_bench.config import RunConfig
 from tcb_bench.data import ID_COLUMN
 from tcb_bench.durable import Ask, DurableLM, request
-from tcb_bench.errors import ModelError
+from tcb_bench.errors import DataError, ModelError
 from tcb_bench.load_tasks import Loaded, load_tasks, quiet
 from tcb_bench.responses import Failure, Plain, Response
 
@@ -87,7 +87,16 @@ class Session:
         return loaded
 
     def prompts(self, task: Any) -> list[Any]:
-        """The requests (lm-eval's Instances) of a loaded task, its prompts rendered."""
+        """The requests (lm-eval's Instances) of a loaded task, its prompts rendered.
+
+        Raises:
+            DataError: the task has no document to ask.
+        """
+        if not len(task.eval_docs):
+            raise DataError(
+                f"study {self.name}: {task.config.task} has no document to ask with --data "
+                f"{self.config.options.data}; give other tasks or data, or leave --limit out"
+            )
         has_chat = self.config.apply_chat_template
         with quiet():
             task.build_all_requests(
@@ -103,7 +112,11 @@ class Session:
         return list(task.instances)
 
     def answers(self, task: Any) -> list[Answer]:
-        """Every document of a loaded task asked once, scored as a run would score it."""
+        """Every document of a loaded task asked once, scored as a run would score it.
+
+        Raises:
+            DataError: the task has no document to ask.
+        """
         requests = self.prompts(task)
         kind = requests[0].request_type
         responses = self._kept(getattr(self.lm, kind)(requests))

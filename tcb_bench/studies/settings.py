@@ -40,6 +40,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "directions": (0, 100_000),
     "aligned": (1, 10_000),
     "draws": (1, 10_000),
+    "num_fewshot": (-1, 1000),
     "seeds": (1, 10_000),
     **dict.fromkeys(("vcq_acc", "vcq_acc_var", "aq_acc", "aq_acc_var"), (0, 1)),
 }
@@ -78,6 +79,10 @@ def _as(value: Any, shipped: Any, where: str, otherwise: tuple[type, ...]) -> An
         return value if value is None or not otherwise else _one_of(value, otherwise, where)
     if isinstance(shipped, list):
         values = [value] if isinstance(value, str | int | float) else value
+        if str(value).startswith("[") and isinstance(value, str):
+            raise UsageError(
+                f"{where}={value}: write each text of a list in quotes: \"['a', 'b']\""
+            )
         if not isinstance(values, list):
             raise UsageError(f"{where}={value!r}: expected a list, as in {shipped!r}")
         return [_element(one, shipped, f"{where}={value!r}") for one in values]

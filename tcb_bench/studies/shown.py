@@ -6,6 +6,9 @@ from typing import Any
 
 from tcb_bench.metrics.statistics import Interval
 
+LEVEL = 0.95
+"""Coverage of every interval of a study that has no setting ``level``."""
+COVERAGE = f"{100 * LEVEL:g} %"
 PAPER_MODEL = "paper, LLaMA-3.1-8B"
 """Marks what the paper prints, of its own model."""
 
@@ -37,8 +40,8 @@ def interval_cells(
     """The interval as keys of a row: value, limits, n, and all of them as one text."""
     return {
         name: interval.value,
-        f"{name}_low": interval.ci_low,
-        f"{name}_high": interval.ci_high,
+        f"{name}_ci_low": interval.ci_low,
+        f"{name}_ci_high": interval.ci_high,
         f"{name}_n": interval.n,
         f"{name}_shown": interval_text(interval, digits, is_percent=is_percent),
     }
