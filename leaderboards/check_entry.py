@@ -175,6 +175,8 @@ def _task(entry: Entry, known: KnownTasks) -> Iterator[str]:
         hint = "`tcb-bench ls tasks` shows all"
         yield shown(UnknownName("task", entry.task.name, known, hint), 300)
         return
+    if is_older(entry, known):
+        return
     if entry.task.version != task.version:
         yield f"task.version is {shown(entry.task.version)}; {task.name} has {task.version} here"
     members = list(entry.data.members or {})
@@ -185,6 +187,14 @@ def _task(entry: Entry, known: KnownTasks) -> Iterator[str]:
     leaves = [known[name] for name in members if name in known] if members else [task]
     for leaf in leaves[:1]:
         yield from _settings(entry, leaf)
+
+
+def is_older(entry: Entry, known: KnownTasks) -> bool:
+    """Whether the entry is of an earlier version of its task, which no YAML describes now."""
+    task = known.get(entry.task.name)
+    versions = (entry.task.version, task.version if task else None)
+    then, now = (v if isinstance(v, int | float) else None for v in versions)
+    return then is not None and now is not None and 0 < then < now
 
 
 def _members(entry: Entry, task: KnownTask, members: list[str]) -> Iterator[str]:

@@ -204,7 +204,7 @@ def _add_tokens(sample: EntrySample, found: Read) -> None:
     """Tokens of all rows; and of different rows only, since an equal repeat may be a reused one."""
     seen = []
     for row in sample.rows:
-        same = row.model_copy(update={"repeat": 0})
+        same = (row.prompt_tokens, row.completion_tokens, row.stability, row.scores, row.answer)
         tokens = {"prompt_tokens": row.prompt_tokens or 0}
         tokens["completion_tokens"] = row.completion_tokens or 0
         found.tokens.update(tokens)

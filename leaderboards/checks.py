@@ -17,7 +17,7 @@ import numpy as np
 
 from tcb_bench.errors import DataError
 from tcb_bench.leaderboards.check_across import Summary, across, setting_of
-from tcb_bench.leaderboards.check_entry import entry_problems
+from tcb_bench.leaderboards.check_entry import entry_problems, is_older
 from tcb_bench.leaderboards.check_files import entry_paths, place_problems, samples_problem
 from tcb_bench.leaderboards.check_numbers import count_problems, data_problems, metric_problems
 from tcb_bench.leaderboards.check_samples import Findings, Read, read_and_check
@@ -162,6 +162,10 @@ def check_entry(
     for text in (*place_problems(loaded), *entry_problems(entry, known_tasks)):
         findings.add(text)
     read, note = _read(loaded, findings)
+    if known_tasks is not None and is_older(entry, known_tasks):
+        now = known_tasks[entry.task.name].version
+        said = f"older version {entry.task.version} of the task, here {now}: its draw is not made"
+        known_tasks, documents, note = None, None, f"{said}; {note}".rstrip("; ")
     summary = None
     if read is not None:
         for text in _against_samples(entry, read, known_tasks or {}, documents):

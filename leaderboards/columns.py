@@ -57,11 +57,11 @@ def read_columns(path: Path) -> Columns:
         DataError: it cannot be read, or a row lacks what every sample has.
     """
     places: list[tuple[str, str]] = []
-    rows: list[tuple[float, ...]] = []
+    rows: list[tuple[float | None, ...]] = []
     states: list[str] = []
     try:
         for line in _lines(path):
-            sample = from_json(line)
+            sample = from_json(line, cache_strings="keys")
             own = (f"{sample['task']}/{sample['doc_id']}", sample["condition"])
             weight = sample.get("weight") or 1.0
             for row in sample["rows"]:
@@ -112,9 +112,11 @@ def _coded(names: list[str], *, is_sorted: bool) -> tuple[list[str], Codes]:
     return distinct, np.array([at[name] for name in names], dtype=np.int64)
 
 
-def _numbers(row: Mapping[str, Any]) -> list[float]:
-    found = [row.get("acc")]
-    found += map(row["stability"].get, STABILITY)
-    found += map((row.get("scores") or {}).get, SCORES)
-    found.append(row["conflict"]["stable_at"])
-    return [np.nan if value is None else value for value in found]
+def _numbers(row: Mapping[str, Any]) -> tuple[float | None, ...]:
+    """Numbers of a response; numpy makes NaN of None."""
+    return (
+        row.get("acc"),
+        *map(row["stability"].get, STABILITY),
+        *map((row.get("scores") or {}).get, SCORES),
+        row["conflict"]["stable_at"],
+    )

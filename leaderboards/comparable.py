@@ -4,6 +4,10 @@ Numbers stand side by side only where documents, prompt, shots, sampling, refere
 the same. What differs between models by their nature (dtype, quantisation, back end, the words of
 a chat template) is shown in each row and does not separate. Nor does epsilon: relative_delta is
 linear in it, and boards show all of them at epsilon 1.
+
+An entry imported from another harness stands with its like: what was asked is known by the hash
+that lm-eval takes over documents and prompts, and where that is missing too the entry is shown and
+not ranked.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from tcb_bench.leaderboards.entry_files import Loaded
 from tcb_bench.results import digest
 
 NONE = "none"
+UNKNOWN = "not known"
 _SHOWN = 12  # digits of a hash
 
 
@@ -49,20 +54,21 @@ def must_agree(entry: Entry) -> dict[str, str]:
     parameters belong to it and do not separate.
     """
     parts = entry.signature_parts
-    is_neutral = entry.sampling_defaults == "neutral"
+    is_own = entry.sampling_defaults == "model"
     return {
+        "result of": entry.origin,
         "task version": str(entry.task.version),
         **_data(entry),
         "limit": "all" if entry.limit is None else f"{entry.limit:g}",
-        "seed": str(entry.seed),
+        "seed": parts.get("seeds", UNKNOWN) if entry.seed is None else str(entry.seed),
         "conditions": str(len(entry.conditions)),
-        "prompt": digest(sorted([cell.id, cell.request_sha256] for cell in entry.conditions)),
-        "shots": str(entry.n_shot),
+        "prompt": _prompt(entry),
+        "shots": UNKNOWN if entry.n_shot is None else str(entry.n_shot),
         "chat template": "no" if parts.get("chat", "no") == "no" else "yes",
         "shots as turns": parts.get("turns", "no"),
         "system instruction": parts.get("system", NONE),
-        "sampling defaults": entry.sampling_defaults,
-        "sampling": parts.get("gen", NONE) if is_neutral else "each model's own",
+        "sampling defaults": entry.sampling_defaults or UNKNOWN,
+        "sampling": "each model's own" if is_own else parts.get("gen", NONE),
         "reference": _reference(entry),
         "metric version": parts.get("metric", NONE),
         "BERTScore": entry.bert_score or NONE,
@@ -72,17 +78,11 @@ def must_agree(entry: Entry) -> dict[str, str]:
 
 def shown(settings: Mapping[str, str]) -> dict[str, str]:
     """The settings for reading: hashes cut, and what a task does not have left out."""
-    absent = {
-        name
-        for name in (
-            "system instruction",
-            "shots as turns",
-            "reference",
-            "BERTScore",
-            "text scores",
-        )
-        if settings[name] in (NONE, "no")
+    usual = {
+        **{"result of": "tcb-bench", "shots as turns": "no"},
+        **dict.fromkeys(("system instruction", "reference", "BERTScore", "text scores"), NONE),
     }
+    absent = {name for name, value in usual.items() if settings[name] == value}
     return {name: _cut(value) for name, value in settings.items() if name not in absent}
 
 
@@ -92,7 +92,10 @@ def title(settings: Mapping[str, str], differing: Sequence[str] = ()) -> str:
     version = _cut(settings["data revision"])
     line = f"{where}, {version}, {settings['shots']}-shot"
     line += ", chat template" if settings["chat template"] == "yes" else ""
-    named = ("data", "data revision", "shots", "chat template", "documents")
+    line += (
+        "" if settings["result of"] == "tcb-bench" else f", imported from {settings['result of']}"
+    )
+    named = ("data", "data revision", "shots", "chat template", "result of")
     others = [f"{name} {_cut(settings[name])}" for name in differing if name not in named]
     return "; ".join([line, *others])
 
@@ -117,14 +120,28 @@ def conflicts(groups: Sequence[Comparable]) -> list[str]:
     return found
 
 
+def is_known(entry: Entry) -> bool:
+    """Whether it is known what the model was asked."""
+    return _prompt(entry) != UNKNOWN
+
+
+def _prompt(entry: Entry) -> str:
+    if entry.conditions:
+        return digest(sorted([cell.id, cell.request_sha256] for cell in entry.conditions))
+    return entry.signature_parts.get("data", UNKNOWN)
+
+
 def _data(entry: Entry) -> dict[str, str]:
     data = entry.data
     where = [data.id, data.config, data.split]
-    revision = f"{data.source}@{data.revision}" if data.revision else f"{data.source} files"
+    if data.source is None:
+        revision = data.revision or UNKNOWN
+    else:
+        revision = f"{data.source}@{data.revision}" if data.revision else f"{data.source} files"
     return {
         "data": " ".join(part for part in where if part),
         "data revision": revision,
-        "documents": data.sha256,
+        "documents": data.sha256 or UNKNOWN,
     }
 
 

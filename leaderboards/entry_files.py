@@ -114,9 +114,20 @@ class Loaded:
 
     @property
     def samples(self) -> Path | None:
-        """Its sample file, None where that lies elsewhere."""
+        """Its sample file, None where that lies elsewhere.
+
+        Raises:
+            DataError: the entry names something that is no file beside it.
+        """
         name = self.entry.samples.file
-        return self.path.with_name(name) if name else None
+        if name is None:
+            return None
+        if not SAFE.fullmatch(name):
+            raise DataError(
+                f"{shown(self.path)}: samples.file is {shown(name)}; expected a plain name of a "
+                "file beside the entry"
+            )
+        return self.path.with_name(name)
 
 
 def load_entries(root: Path) -> list[Loaded]:

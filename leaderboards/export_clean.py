@@ -38,7 +38,7 @@ def model_name(label: str) -> str:
     if not rest:
         return label
     if LOCAL.match(rest) or (provider in ("hf", "vllm") and rest.count("/") > 1):
-        return PurePath(rest.replace("\\", "/")).name
+        return PurePath(rest.replace("\\", "/")).name.strip(".") or "local"
     return rest.split("@")[0] if provider in ("hf", "vllm") else label
 
 

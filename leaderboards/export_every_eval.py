@@ -87,16 +87,11 @@ def record_uuid(source: Source, task: str) -> str:
 def model_folder(model_id: str) -> str:
     """``developer/model`` as the format files a model; further parts are joined by ``_``.
 
-    Raises:
-        DataError: the name is not organisation/name.
+    >>> model_folder("org/name"), model_folder("openai/azure/gpt-4o")
+    ('org/name', 'openai/azure_gpt-4o')
     """
-    parts = model_id.split("/")
-    if len(parts) < 2 or not all(SAFE.fullmatch(p) and not p.endswith(".") for p in parts):
-        raise DataError(
-            f"model id {model_id!r}: every-eval-ever expects organisation/name of letters, digits "
-            "and . _ + -; name it so with --model-id ORG/NAME"
-        )
-    return f"{parts[0]}/{'_'.join(parts[1:])}"
+    developer, *rest = model_id.split("/")
+    return f"{developer}/{'_'.join(rest)}"
 
 
 def _collection(task: str) -> str:

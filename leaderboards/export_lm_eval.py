@@ -8,12 +8,11 @@ the swept task is their group; only tasks with samples have a config.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tcb_bench.leaderboards.export_lm_eval_samples import hashed, write_samples
+from tcb_bench.leaderboards.export_lm_eval_samples import file_name, hashed, write_samples
 from tcb_bench.leaderboards.export_numbers import Number, is_swept, numbers
 from tcb_bench.leaderboards.export_options import ExportOptions
 from tcb_bench.leaderboards.export_source import Source
@@ -31,7 +30,7 @@ def write(sources: Sequence[Source], folder: Path, options: ExportOptions) -> li
     """
     notes = []
     for source in sources:
-        home = folder / re.sub(r"[\"<>:/|\\?*\[\]]+", "__", source.model)
+        home = folder / file_name(source.model)
         home.mkdir(parents=True, exist_ok=True)
         hashes = write_samples(source, home) if options.has_samples else {}
         # in one line: the loader of `datasets` fails on indented files of more than 320 KiB
@@ -213,7 +212,7 @@ def _of_run(source: Source) -> dict[str, Any]:
         **{key: extra.get(key) for key in known},
         "model_source": info.get("backend"),
         "model_name": model,
-        "model_name_sanitized": re.sub(r"[\"<>:/|\\?*\[\]]+", "__", model),
+        "model_name_sanitized": file_name(model),
         "system_instruction": instruction,
         "system_instruction_sha": hashed(instruction) if instruction else None,
         "chat_template": template,

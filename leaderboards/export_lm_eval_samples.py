@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -35,7 +36,7 @@ def _write_task(source: Source, task: str, home: Path) -> dict[str, str]:
         files: dict[str, TextIO] = {}
         for name, row in lm_eval_rows(source, task):
             if name not in files:
-                path = home / f"samples_{name}_{source.stamp}.jsonl"
+                path = home / f"samples_{file_name(name)}_{source.stamp}.jsonl"
                 files[name] = stack.enter_context(path.open("w", encoding="utf-8"))
             files[name].write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
             hashes.setdefault(name, []).append(
@@ -136,6 +137,11 @@ def _pair(row: Mapping[str, Any], i: int) -> list[str]:
         return ["", "False"]
     is_best = logprobs[i] == max(logprobs) and i == logprobs.index(max(logprobs))
     return [str(logprobs[i]), str(bool(row.get("greedy_is_choice")) and is_best)]
+
+
+def file_name(name: str) -> str:
+    """A model's or task's name as lm-eval makes it fit for a file."""
+    return re.sub(r"[\"<>:/|\\?*\[\]]+", "__", name)
 
 
 def hashed(text: str) -> str:

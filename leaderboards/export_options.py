@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +20,9 @@ FORMATS = {
     "parquet": "export_parquet",
 }
 """Format -> the module of this package with its ``write``, loaded when it is asked for."""
+
+_PART = "[A-Za-z0-9](?:[A-Za-z0-9._+-]*[A-Za-z0-9_+-])?"
+MODEL_ID = re.compile(rf"{_PART}(?:/{_PART})+")
 
 HEEDED = {
     "has_samples": ("--no-samples", ("lm-eval", "every-eval-ever", "csv", "parquet")),
@@ -53,7 +57,12 @@ class ExportOptions:
     force: bool = False
 
     def check(self, format_name: str) -> None:
-        """Raises UsageError for an option that was given and that the format does not heed."""
+        """Raises UsageError for an id that is none, and for an option the format does not heed."""
+        if self.model_id is not None and not MODEL_ID.fullmatch(self.model_id):
+            raise UsageError(
+                f"--model-id {self.model_id!r}: expected organisation/name of letters, digits and "
+                "_ + - with dots between them"
+            )
         usual = ExportOptions()
         for name, (option, formats) in HEEDED.items():
             if getattr(self, name) != getattr(usual, name) and format_name not in formats:

@@ -20,7 +20,7 @@ from tcb_bench.leaderboards.comparable import (
     title,
 )
 from tcb_bench.leaderboards.entry_files import Loaded
-from tcb_bench.leaderboards.rank_facts import facts_of
+from tcb_bench.leaderboards.rank_facts import facts_of, tier_of
 from tcb_bench.leaderboards.rank_measures import Measure, measures_of
 from tcb_bench.leaderboards.rank_questions import QuestionTable, question_cells
 from tcb_bench.leaderboards.rank_reported import reported_rows
@@ -66,9 +66,7 @@ def boards(loaded: Sequence[Loaded], *, seed: int = 0) -> list[Board]:
 
 def _board(task: str, loaded: Sequence[Loaded], seed: int) -> Board:
     entries = [one.entry for one in loaded]
-    score = score_of(entries)
-    if score is None and task == "hotpotqa_tempperturb":
-        score = "bertscore_f1"
+    score = "bertscore_f1" if task == "hotpotqa_tempperturb" else score_of(entries)
     measures = [] if score else measures_of(task, entries)
     columns = sweep_columns(entries, score) if score else [m.column for m in measures]
     groups = comparable(loaded)
@@ -100,7 +98,7 @@ def _group(
     rows = [
         BoardRow(
             model=one.entry.model.id,
-            tier=one.entry.tier,
+            tier=tier_of(one.entry),
             entry=f"{one.path.parent.name}/{one.path.name}",
             facts=facts[i],
             cells=cells[i],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from tcb_bench.leaderboards.entry import Entry
+from tcb_bench.records import Counts
 
 IGNORES = "the model ignores temperature: this is one level, not a curve over temperature"
 _TEMPERATURE = {
@@ -21,8 +22,8 @@ def facts_of(entry: Entry, n_questions: int | None) -> dict[str, str]:
         entry: the entry.
         n_questions: distinct questions of its samples; None without samples here.
     """
-    model, counts = entry.model, entry.counts
-    unscored = counts.filtered + counts.error + counts.unscored
+    model = entry.model
+    unscored, truncated = _unscored(entry.counts)
     heeds = {_TEMPERATURE.get(cell.temperature_effective) for cell in entry.conditions} - {None}
     facts: dict[str, str | None] = {
         "dtype": model.dtype,
@@ -36,13 +37,25 @@ def facts_of(entry: Entry, n_questions: int | None) -> dict[str, str]:
         "documents": str(n_questions) if n_questions is not None else None,
         "partial": partial(entry),
         "responses without a score": str(unscored) if unscored else None,
-        "texts cut off": str(counts.truncated) if counts.truncated else None,
+        "texts cut off": str(truncated) if truncated else None,
         "temperature": "; ".join(sorted(str(word) for word in heeds)) or None,
         "sampling": own_sampling(entry),
-        "epsilon": None if entry.epsilon == 1 else f"{entry.epsilon:g}, shown at 1",
+        "epsilon": None if entry.epsilon in (None, 1) else f"{entry.epsilon:g}, shown at 1",
         "ranks": None if n_questions is not None else "from intervals: no samples here",
     }
     return {name: value for name, value in facts.items() if value}
+
+
+def tier_of(entry: Entry) -> str:
+    """``verified``, ``self-reported``, or ``imported`` from another harness."""
+    return entry.tier if entry.origin == "tcb-bench" else "imported"
+
+
+def _unscored(counts: Counts | None) -> tuple[int, int]:
+    """Responses without a score, and texts cut off; 0 where a result does not say."""
+    if counts is None:
+        return 0, 0
+    return counts.filtered + counts.error + counts.unscored, counts.truncated
 
 
 def ignores_temperature(entry: Entry) -> bool:

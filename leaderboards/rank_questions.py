@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tcb_bench.leaderboards.boards import Cell
 from tcb_bench.leaderboards.columns import Columns
+from tcb_bench.leaderboards.comparable import is_known
 from tcb_bench.leaderboards.entry import Entry, EntryMetric
 from tcb_bench.leaderboards.rank_measures import Measure
 from tcb_bench.leaderboards.rank_medians import median_draws
@@ -54,21 +55,22 @@ class QuestionTable:
     def __init__(self, measures: Sequence[Measure]) -> None:
         """Empty; `add` the models in the order of their rows."""
         self.samples = {m.sample: m.statistic == "median" for m in measures if m.sample}
+        self.shared: list[str] = []  # one list in memory for all models that agree
         self.questions: list[list[str]] = []
         self.values: list[dict[str, Floats]] = []
         self.weights: dict[str, float] = {}
 
     def add(self, columns: Columns | None) -> None:
         """One model; None where its samples are not here."""
-        names = [] if columns is None else columns.questions
-        if self.questions and names == self.questions[0]:
-            names = self.questions[0]  # one list in memory for all models that agree
-        self.questions.append(names)
         if columns is None:
+            self.questions.append([])
             self.values.append({})
             return
-        if names is not self.questions[0] or len(self.questions) == 1:
+        names = self.shared if columns.questions == self.shared else columns.questions
+        if names is not self.shared:
             self.weights |= dict(zip(names, question_weights(columns).tolist(), strict=True))
+        self.shared = self.shared or names
+        self.questions.append(names)
         self.values.append(
             {
                 name: per_question(columns, name, is_median=is_median)
@@ -121,7 +123,7 @@ def _values(entries: Sequence[Entry], table: QuestionTable, measure: Measure) ->
         return np.full((len(entries), 0), np.nan)
     values = table.table(measure.sample)
     if measure.sample == "log10_relative_delta":
-        values -= np.log10([[entry.epsilon] for entry in entries])
+        values -= np.log10([[entry.epsilon or 1.0] for entry in entries])
     return values
 
 
@@ -145,11 +147,19 @@ def _weights(everything: Sequence[str], weights: Mapping[str, float], measure: M
 
 
 def _cell(entry: Entry, measure: Measure, values: Floats, seed: int) -> Cell:
-    metric = next((m for m in entry.metrics if m.name == measure.metric), None)
+    metric: Interval | EntryMetric | None
     if measure.sample == "log10_relative_delta":
         metric = _log10_relative_delta(entry, values, seed)
+    else:
+        metric = next((m for m in entry.metrics if m.name == measure.metric), None)
     if metric is not None and metric.value is not None:
-        return Cell(value=metric.value, ci_low=metric.ci_low, ci_high=metric.ci_high, n=metric.n)
+        return Cell(
+            value=metric.value,
+            ci_low=metric.ci_low,
+            ci_high=metric.ci_high,
+            n=metric.n,
+            reason=None if is_known(entry) else "not ranked: what the model was asked is not known",
+        )
     reason = "no value in this entry"
     if measure.is_stability and entry.weight_radius is None:
         reason = f"needs hidden states, which the back end {entry.model.backend} does not give"
@@ -160,7 +170,7 @@ def _log10_relative_delta(entry: Entry, values: Floats, seed: int) -> Interval |
     """At epsilon 1, as ``values`` are; else from the entry's own median (equal for odd n)."""
     if not np.isnan(values).all():
         return median_intervals(values[:, None], seed=seed)[0]
-    shift = math.log10(entry.epsilon)
+    shift = math.log10(entry.epsilon or 1.0)
     metric = next((m for m in entry.metrics if m.name == "relative_delta_median"), None)
     if metric is None or not metric.value:
         return None

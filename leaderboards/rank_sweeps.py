@@ -103,9 +103,9 @@ def _cell(entry: Entry, curves: Curves, key: str, score: str) -> Cell:
     is_ignored = ignores_temperature(entry)
     if np.isnan(value):
         reason = f"no {score} in every condition of a sweep over temperature"
-        if key == "onset":
-            reason = curves.facts.get("falls") or "needs samples, which are not here"
-            reason = f"falls nowhere: {reason}" if "falls" in curves.facts else reason
+        if key == "onset" and curves.n:
+            falls = curves.facts.get("falls")
+            reason = f"falls: {falls}" if falls else "needs samples, which are not here"
         return Cell(
             value=None,
             ci_low=None,

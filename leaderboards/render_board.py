@@ -32,6 +32,11 @@ class Placed:
     entry: Entry
     page: str
 
+    @property
+    def tier(self) -> str:
+        """verified, self-reported, or imported from another harness."""
+        return self.entry.tier if self.entry.origin == "tcb-bench" else "imported"
+
 
 def render_board(board: Board, placed: Mapping[str, Placed], menu: Sequence[Link]) -> Page:
     """The page of a board.
@@ -122,7 +127,7 @@ def _row(
         "id": own.page.split("/")[1],
         "model": row.model,
         "page": own.page,
-        "tier": row.tier,
+        "tier": own.tier,
         "dtype": own.entry.model.dtype or "",
         "backend": own.entry.model.backend,
         "detail": row_detail(row),

@@ -111,7 +111,7 @@ def _row(
         "id": own.page.split("/")[1],
         "model": row.model,
         "page": own.page,
-        "tier": row.tier,
+        "tier": own.tier,
         "detail": row_detail(row) + (" · partial" if own.entry.is_partial else ""),
         "cells": [_cell(row.cells[column.key]) for column in board.columns],
         **drawn.get(key, {}),

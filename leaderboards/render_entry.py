@@ -7,6 +7,7 @@ from typing import Any
 
 from tcb_bench.leaderboards.columns import Columns
 from tcb_bench.leaderboards.entry import Entry, EntryCondition, EntryMetric
+from tcb_bench.leaderboards.render_board import Placed
 from tcb_bench.leaderboards.render_curves import curves
 from tcb_bench.leaderboards.render_figures import Figure, Numbers
 from tcb_bench.leaderboards.render_histogram import distribution
@@ -38,7 +39,7 @@ def render_entry(
     view = {
         "model": entry.model.id,
         "task": entry.task.name,
-        "tier": entry.tier,
+        "tier": Placed(entry, path).tier,
         "is_partial": entry.is_partial,
         "places": places,
         "notices": notices(entry, columns),

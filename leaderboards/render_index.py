@@ -68,11 +68,11 @@ def _caption(n: int, title: str, n_groups: int) -> str:
 
 
 def _row(row: BoardRow, column: BoardColumn, placed: Mapping[str, Placed]) -> dict[str, str]:
-    cell = row.cells[column.key]
+    cell, own = row.cells[column.key], placed[row.entry or ""]
     return {
         "model": row.model,
-        "page": placed[row.entry or ""].page,
-        "tier": row.tier,
+        "page": own.page,
+        "tier": own.tier,
         "rank": ranks(cell.rank_low, cell.rank_high),
         "value": decimal(cell.value, column.digits),
         "interval": interval(cell.ci_low, cell.ci_high, column.digits),

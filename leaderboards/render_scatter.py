@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from tcb_bench.leaderboards.columns import Columns, Floats
+from tcb_bench.leaderboards.columns import Codes, Columns, Floats
 from tcb_bench.leaderboards.render_figures import Figure, Numbers
 from tcb_bench.leaderboards.render_numbers import count, significant
 from tcb_bench.leaderboards.render_svg import (
@@ -126,7 +126,7 @@ def _caption(points: _Points, n_marks: int) -> str:
     )
 
 
-def _accuracy(name: str, points: _Points, chosen: Floats, counts: Counter[str], y: Axis) -> Markup:
+def _accuracy(name: str, points: _Points, chosen: Codes, counts: Counter[str], y: Axis) -> Markup:
     scale = Scale(0.0, 2.0, LEFT, WIDTH - RIGHT)
     spread = 0.5 + 0.8 * ((np.arange(len(chosen)) * 0.6180339887) % 1.0 - 0.5)
     where = [
@@ -138,9 +138,7 @@ def _accuracy(name: str, points: _Points, chosen: Floats, counts: Counter[str], 
     return _panel(name, points, where, (x, y, scale.at(1.0)), ("accuracy", counts))
 
 
-def _confidence(
-    name: str, points: _Points, chosen: Floats, counts: Counter[str], y: Axis
-) -> Markup:
+def _confidence(name: str, points: _Points, chosen: Codes, counts: Counter[str], y: Axis) -> Markup:
     scale = Scale(0.0, 1.0, LEFT, WIDTH - RIGHT)
     where = [
         (scale.at(float(points.p_top1[i])), int(i))

@@ -16,7 +16,7 @@ HOST = "127.0.0.1"
 class _Pages(SimpleHTTPRequestHandler):
     """Files of one folder; no listing of folders, nothing said of each request."""
 
-    def list_directory(self, path: object) -> None:  # type: ignore[override]
+    def list_directory(self, path: object) -> None:
         """A folder without an index is not found."""
         self.send_error(HTTPStatus.NOT_FOUND, "no listing")
 

@@ -24,7 +24,7 @@ from tcb_bench.leaderboards.entry_files import (
 )
 from tcb_bench.leaderboards.recompute import entry_metric
 from tcb_bench.leaderboards.submit_missing import missing_of
-from tcb_bench.leaderboards.submit_names import public_facts, public_model
+from tcb_bench.leaderboards.submit_names import bounding_radius, public_facts, public_model
 from tcb_bench.leaderboards.submit_private import check_entry, check_links, checked_samples
 from tcb_bench.leaderboards.submit_results import read_result
 from tcb_bench.leaderboards.submit_samples import entry_samples
@@ -43,6 +43,8 @@ class Submission:
         links: https addresses.
         samples_url: where the sample rows will lie, if not beside the entry: the file's address,
             or that of a folder.
+        quantisation: scheme of the weights' file, where the run read weights converted from it and
+            so cannot say; None = what the run says.
         is_partial_ok: whether a run with something missing may be submitted, marked so.
     """
 
@@ -50,6 +52,7 @@ class Submission:
     submitted_by: str = "anonymous"
     links: tuple[str, ...] = ()
     samples_url: str | None = None
+    quantisation: str | None = None
     is_partial_ok: bool = False
 
     def __post_init__(self) -> None:
@@ -72,7 +75,9 @@ def write_entry_of(
     """
     result = read_result(result_path)
     record = result.tcb_bench.tasks[task]
-    model = public_model(result.tcb_bench.model, submission.model_id)
+    model = public_model(
+        result.tcb_bench.model, submission.model_id, submission.quantisation
+    )
     missing = missing_of(result, task)
     if missing and not submission.is_partial_ok:
         raise UsageError(_refusal(task, missing))
@@ -86,6 +91,7 @@ def write_entry_of(
     entry = Entry(
         **_of_record(record, model),
         **_of_result(result, task),
+        weight_radius=bounding_radius(result.tcb_bench.model, record.weight_radius),
         samples=samples,
         is_partial=bool(missing),
         missing=missing,
@@ -111,7 +117,7 @@ def _of_record(record: TaskRecord, model: ModelRecord) -> dict[str, Any]:
     """What the entry takes from the task's part of the result."""
     same = (
         *("limit", "seed", "counts", "text_scores", "sampling_defaults", "epsilon"),
-        *("weight_radius", "usage"),
+        "usage",
     )
     return {
         "model": model,

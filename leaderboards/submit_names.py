@@ -21,33 +21,58 @@ LOCAL = re.compile(r"[/~.\\]|[A-Za-z]:[/\\]")
 GGUF = re.compile(
     r"[._-]((?:IQ|TQ|Q)\d\w*|BF16|F16|F32|MXFP4\w*)(?:-\d+-of-\d+)?\.gguf$", re.IGNORECASE
 )
+SCHEME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+:-]{0,39}")
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
-def public_model(info: Mapping[str, Any], model_id: str | None) -> ModelRecord:
+def public_model(
+    info: Mapping[str, Any], model_id: str | None, stated: str | None = None
+) -> ModelRecord:
     """The model of a run under its public name.
 
     Args:
         info: what the back end said of it (``tcb_bench.model`` of a result).
         model_id: organisation/name; None = the run's own, if that is one of the hub.
 
+        stated: the quantisation as the submitter says it; None = as the run does.
+
     Raises:
-        UsageError: the run does not say what the model is called in public.
+        UsageError: ``stated`` is no word or contradicts the run, or the run does not say what the
+            model is called in public.
         DataError: the name is not organisation/name.
     """
     backend = str(info["backend"])
     name = model_id or _own_id(info, backend)
     folder_name(name)
+    found = quantisation(info)
+    whole = stated.partition(":")[0] if stated else None  # "gguf" says less than "gguf:Q4_1"
+    if stated is not None and (not SCHEME.fullmatch(stated) or found not in (None, stated, whole)):
+        raise UsageError(
+            f"--quantisation {stated!r}: expected a word such as gguf:Q4_K_M"
+            + (f"; the run itself says {found}" if found else "")
+        )
     return ModelRecord(
         id=name,
         revision=info.get("revision"),
         dtype=info.get("dtype"),
-        quantisation=quantisation(info),
+        quantisation=stated or found,
         backend=backend,
         backend_version=info.get(LIBRARIES.get(backend, "backend_version")),
         n_parameters=info.get("n_parameters"),
         weights_sha256=info.get("weights_sha256"),
     )
+
+
+def bounding_radius(info: Mapping[str, Any], radius: float | None) -> float | None:
+    """R where the inequalities with it hold: None for a head with a soft-cap or a scale above 1.
+
+    >>> bounding_radius({"softcap": None, "logit_scale": 0.25}, 5.0)
+    5.0
+    >>> bounding_radius({"softcap": 30.0, "logit_scale": 1.0}, 5.0) is None
+    True
+    """
+    is_capped = info.get("softcap") is not None or (info.get("logit_scale") or 1.0) > 1
+    return None if is_capped else radius
 
 
 def _own_id(info: Mapping[str, Any], backend: str) -> str:

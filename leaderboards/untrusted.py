@@ -110,20 +110,26 @@ def check_json(raw: bytes, place: str) -> None:
             of over ``MAX_DIGITS`` digits, a text of over ``MAX_TEXT`` characters or with characters
             that do not show.
     """
+    is_plain = raw.isascii() and b"\\" not in raw and len(raw) <= MAX_TEXT
+    hook = _named_once if is_plain else _object  # plain: no text in it is long or hides anything
     try:
-        json.loads(raw, object_pairs_hook=_object, parse_int=_whole)
+        json.loads(raw, object_pairs_hook=hook, parse_int=_whole)
     except RecursionError:
         raise DataError(f"{place}: lists or objects within each other too deep") from None
     except ValueError as error:
         raise DataError(f"{place}: {reason_of(error)}") from None
 
 
+def _named_once(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {shown(twice)} stands twice in an object")
+
+
 def _object(pairs: list[tuple[str, Any]]) -> None:
-    seen = set()
+    _named_once(pairs)
     for name, value in pairs:
-        if name in seen:
-            raise ValueError(f"the name {shown(name)} stands twice in an object")
-        seen.add(name)
         _check_text(name)
         for item in value if isinstance(value, list) else (value,):
             if isinstance(item, str):

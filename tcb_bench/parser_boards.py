@@ -74,6 +74,11 @@ def _add_said(group: argparse._ActionsContainer) -> None:
         "--model-id", metavar="ORG/NAME", help="as on the hub (default: the run's own, if it is)"
     )
     group.add_argument(
+        "--quantisation",
+        metavar="SCHEME",
+        help="of weights that were converted before the run, such as gguf:Q4_K_M",
+    )
+    group.add_argument(
         "--submitted-by", default="anonymous", metavar="NAME", help="name or handle to be shown"
     )
     group.add_argument(

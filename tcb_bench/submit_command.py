@@ -36,6 +36,7 @@ def submit(arguments: argparse.Namespace) -> int:
         submitted_by=arguments.submitted_by,
         links=tuple(arguments.link),
         samples_url=arguments.samples_url,
+        quantisation=arguments.quantisation,
         is_partial_ok=arguments.partial,
     )
     names = [name.strip() for name in (arguments.task or "").split(",") if name.strip()]

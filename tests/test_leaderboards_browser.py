@@ -124,7 +124,7 @@ def test_models_sort_by_name_and_only_one_header_is_marked(opened):
 def test_filters_hide_rows_and_say_how_many_are_left(opened):
     page, *_ = opened("boards/mmlu_tcb.html")
     page.get_by_label("Model or setting").fill("NORTH float32")
-    assert sorted(shown(page, 1)) == ["acme/North-70B", "acme/North-7B"]
+    assert set(shown(page, 1)) == {"acme/North-70B", "acme/North-7B"}
     assert page.get_by_role("status").inner_text() == "2 of 4 shown"
     page.get_by_label("Model or setting").fill("nothing like it")
     assert page.locator("table.board:visible").count() == 0
@@ -247,7 +247,6 @@ def test_hostile_names_are_text(opened, hostile, path):
         for box in page.get_by_role("checkbox").all():
             box.check()
         assert page.locator("#table").is_visible()
-    page.wait_for_timeout(100)
     assert page.evaluate("window.hit") is None
     assert page.locator("iframe, main img").count() == 0
     assert page.get_by_text(HOSTILE).count() >= 2

@@ -173,6 +173,15 @@ def test_a_model_is_called_by_its_id_or_its_folders_last_name():
     assert model_name("hf/org/name@main") == "org/name"
     assert model_name("vllm/../ckpts/best") == "best"
     assert model_name("deepseek/deepseek-chat") == "deepseek/deepseek-chat"
+    assert model_name("hf/.") == model_name("hf/..") == "local"  # no name of a folder to write to
+
+
+@pytest.mark.parametrize(
+    "name", ["toy", "a/../b", "/etc/x", "a/b\\c", "org/", "a/b c", "a/.b", "a/b."]
+)
+def test_an_id_that_is_no_organisation_and_name_is_refused(run, name):
+    with pytest.raises(UsageError, match="expected organisation/name"):
+        export(run, "csv", options=ExportOptions(model_id=name))
 
 
 @pytest.mark.parametrize(

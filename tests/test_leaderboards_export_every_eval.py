@@ -172,7 +172,20 @@ def test_each_condition_has_its_temperature_and_all_together_have_none(records):
     assert choice["additional_details"]["request"].startswith("next_token")
 
 
-def test_the_documents_are_the_hubs_only_where_they_came_from_there(records, tmp_path):
+@pytest.mark.parametrize("kind", ["sample", "local", "file"])
+def test_documents_from_elsewhere_are_not_the_hubs(kind, tmp_path):
+    path = write_toy_run(tmp_path / "run", keep=["toy_num"])
+    result = json.loads(path.read_text())
+    result["tcb_bench"]["tasks"]["toy_num"]["data"] |= {"source": kind, "revision": None}
+    path.write_text(json.dumps(result))
+    files, _ = export(tmp_path / "run", "every-eval-ever", out=tmp_path / "out", options=WHO)
+    [record] = [json.loads(file.read_text()) for file in files if file.suffix == ".json"]
+    data = record["evaluation_results"][0]["source_data"]
+    assert (data["source_type"], "hf_repo" in data) == ("other", False)
+    assert kind.removesuffix("file") in data["additional_details"]["source"]
+
+
+def test_the_documents_are_the_hubs_where_they_came_from_there(records):
     data = results(records, "toy_num")["toy_num/acc"]["source_data"]
     assert (data["source_type"], data["hf_repo"], data["hf_split"]) == (
         "hf_dataset",
@@ -255,9 +268,3 @@ def test_without_samples_there_is_no_companion(run, tmp_path):
     assert not [path for path in files if path.suffix == ".jsonl"]
     assert all("detailed_evaluation_results" not in path.read_text() for path in files)
     assert "who ran it" in notes[0]
-
-
-def test_a_name_that_is_no_folder_is_refused(run, tmp_path):
-    for name in ("toy", "a/../b", "/etc/x", "a/b\\c", "org/"):
-        with pytest.raises(DataError, match="expects organisation/name"):
-            export(run[1], "every-eval-ever", out=tmp_path, options=ExportOptions(model_id=name))

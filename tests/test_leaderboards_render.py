@@ -86,6 +86,7 @@ def test_an_imported_entry_without_conditions_and_counts_has_a_page(mmlu):
     gone |= {"origin": "lm-eval", "sampling_defaults": None, "limit": None}
     page = render_entry(entry.model_copy(update=gone), None, "entries/a/b.html", [], [])
     assert "Imported from a result of lm-eval" in Page(page.html).text
+    assert '<span class="tier imported">' in page.html
     assert "<svg" not in page.html
 
 

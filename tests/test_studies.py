@@ -3,12 +3,14 @@
 import io
 import json
 import math
+import re
 import sys
 import types
 from pathlib import Path
 
 import pytest
 import torch
+from report_runs import Written, write_run
 from rich.console import Console
 from toy_models import byte_tokenizer, toy
 
@@ -135,6 +137,20 @@ def test_the_report_shows_studies_also_without_a_run(study_of, tmp_path):
     text = html.read_text()
     assert "Study layers: hf/" in text and "Lengths" in text
     assert "<b>bold</b>" not in text and "&lt;b&gt;bold" in text
+
+
+def test_a_run_and_its_studies_are_one_report_with_the_run_first(study_of, tmp_path):
+    outcome, _ = study_of(norm_study)
+    run = outcome.folder.parents[1]
+    write_run(run, Written(temperatures=(), contexts=(), types=(), n_questions=3))
+    html, *_ = report([run], tmp_path / "report")
+    text = html.read_text()
+    titles = re.findall(r'<h2 id="[^"]*"><a[^>]*>(.*?)</a>', text)
+    study = next(title for title in titles if title.startswith("Study layers: hf/"))
+    first, last = "Scores of tasks without a sweep", "Settings"
+    assert titles.index(first) < titles.index(study) < titles.index(last) == len(titles) - 1
+    assert f"Below the run: {study}." in text
+    assert "studies/layers/figures in the folder of hf/" in text
 
 
 def test_a_damaged_study_file_is_named(study_of, tmp_path):

@@ -71,7 +71,7 @@ def report(
         sections: list[Section] = []
         for grids in by_task(study.grids):
             sections += _task_sections(grids, metric, (margin, seed), figures)
-        page = _page(study, [*sections, *studies]) if study.runs else studies_page(studies)
+        page = _page(study, sections, studies) if study.runs else studies_page(studies)
         html = write(page, out / "report.html")
     except OSError as error:
         raise TcbBenchError(f"{out}: the report cannot be written: {error.strerror}") from None
@@ -163,7 +163,9 @@ def _task_sections(
     ]
 
 
-def _page(study: Study, sections: Sequence[Section]) -> Page:
+def _page(study: Study, sections: Sequence[Section], studies: Sequence[Section]) -> Page:
+    """What was run, then what ``tcb-bench study`` found on the same models, then the settings."""
+
     def section(title: str, *tables: Table | None) -> list[Section]:
         shown = [table for table in tables if table is not None]
         return [Section(title=title, tables=shown)] if shown else []
@@ -177,6 +179,7 @@ def _page(study: Study, sections: Sequence[Section]) -> Page:
         *section("Precision", *precision_tables(study.runs)),
         *section("Counts of responses", counts_table(study), usage_table(study)),
         *section("Perturbations", perturbation_table(study)),
+        *studies,
         Section(
             title="Settings",
             note="Every setting that can change a number. Values that are not set are left out.",
@@ -186,7 +189,7 @@ def _page(study: Study, sections: Sequence[Section]) -> Page:
     ]
     return Page(
         title=f"Report: {', '.join(list(tasks)[:3])}{' and more' if len(tasks) > 3 else ''}",
-        lead=f"{_how_many(study)}: {models}. {_extent(study)}",
+        lead=f"{_how_many(study)}: {models}. {_extent(study)}{_named(studies)}",
         notices=study.notices,
         sections=parts,
     )
@@ -198,6 +201,12 @@ def _how_many(study: Study) -> str:
     models = len({run.top.get("model_name") for run in study.runs})
     named = f"{models} model{'' if models == 1 else 's'}"
     return named if models == runs else f"{runs} runs of {named}"
+
+
+def _named(studies: Sequence[Section]) -> str:
+    """The studies of a page, for its first sentences."""
+    titles = "; ".join(section.title for section in studies)
+    return f" Below the run: {titles}." if titles else ""
 
 
 def _extent(study: Study) -> str:

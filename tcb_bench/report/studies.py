@@ -57,15 +57,19 @@ def _section(path: Path) -> Section:
             note=" ".join(record["notes"]),
             figures=figures,
             tables=tables,
-            settings=[
-                Settings(f"{title}: settings", [("signature", record["signature"]), *settings])
-            ],
+            settings=[Settings(f"{title}: settings", [*_origin(path, record), *settings])],
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"{path}: not a file of `tcb-bench study` ({type(error).__name__}: {error}); "
             "move it away, or run the study again"
         ) from None
+
+
+def _origin(path: Path, record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The signature, and where the figures' files lie: a report holds them, but not as files."""
+    folder = f"studies/{path.parent.name}/figures in the folder of {record['model']['name']}"
+    return [("signature", record["signature"]), ("figures", folder)]
 
 
 def _table(record: Mapping[str, Any]) -> Table:
