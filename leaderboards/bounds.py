@@ -51,9 +51,15 @@ class Point:
 
 
 def violations(point: Point) -> Iterator[str]:
-    """What cannot be true of a point, a line each: the inequality and both sides."""
-    for check in CHECKS:
-        yield from check(point)
+    """What cannot be true of a point, a line each: the inequality and both sides.
+
+    Where a value is outside its own range, the other inequalities are not asked.
+    """
+    wrong = list(ranges(point))
+    yield from wrong
+    if not wrong:
+        for check in CHECKS:
+            yield from check(point)
 
 
 def ranges(point: Point) -> Iterator[str]:
@@ -108,10 +114,10 @@ def probabilities(point: Point) -> Iterator[str]:
         return
     if p2 > p1 * (1 + QUOTIENT) or p1 + p2 > 1 + 1e-5:
         yield f"p_top1 = {p1:g} and p_top2 = {p2:g}: expected p_top2 <= p_top1, and a sum <= 1"
-    if margin is not None and p2 < TINY < p1:
-        if margin < math.log(p1 / TINY) - 1:
+    if margin is not None and p2 < TINY:
+        if p1 > TINY and margin < math.log(p1 / TINY) - 1:
             yield f"logit_margin = {margin:g}, but p_top1 / p_top2 > {p1 / TINY:g}"
-    elif margin is not None and p1 > 0 and not _near(math.log(p1 / p2), margin, 2e-5):
+    elif margin is not None and p1 >= p2 and not _near(math.log(p1 / p2), margin, 2e-5):
         yield f"logit_margin = {margin:g}, but log(p_top1 / p_top2) = {math.log(p1 / p2):g}"
     if v_eff:
         low, high = p1 * p1 + p2 * p2, p1 * p1 + p2 * max(0.0, 1 - p1)
@@ -249,6 +255,6 @@ def _slack(entropy: float) -> float:
 
 
 CHECKS: tuple[Callable[[Point], Iterator[str]], ...] = (
-    *(ranges, definitions, probabilities, entropies, radii, reach),
+    *(definitions, probabilities, entropies, radii, reach),
     choices,
 )

@@ -88,9 +88,7 @@ def _links(entry: Entry) -> Iterator[str]:
 
 def _numbers(entry: Entry) -> Iterator[str]:
     """Settings in their range, counts that add up."""
-    try:
-        limit_size(entry.limit, 100)
-    except UsageError:
+    if not is_limit(entry.limit):
         yield f"limit is {entry.limit}; expected null, a whole number >= 1 or a share below 1"
     if entry.seed is not None and not 0 <= entry.seed < 2**63:
         yield f"seed is {entry.seed}; expected 0 to 2^63 - 1"
@@ -108,6 +106,15 @@ def _numbers(entry: Entry) -> Iterator[str]:
         )
     if not entry.is_partial and (entry.missing or total.get("error")):
         yield "is_partial is false, but something is missing or failed: see missing, counts.error"
+
+
+def is_limit(limit: float | None) -> bool:
+    """Whether a number is a ``--limit``."""
+    try:
+        limit_size(limit, 1)
+    except UsageError:
+        return False
+    return True
 
 
 def signature_problems(entry: Entry) -> Iterator[str]:

@@ -27,6 +27,7 @@ KEPT = frozenset((*MEDIANS, *MEANS))
 KNOWN = frozenset((*METRICS, *TOKENS))
 FINGERPRINT = ("p_top1", "v_eff", "nll", "entropy", "flip_radius", "log10_delta_tcb")
 PER_KIND = 3  # problems of one kind that are shown
+MAX_KINDS = 100  # and so many kinds
 
 
 class Findings:
@@ -39,7 +40,9 @@ class Findings:
 
     def add(self, text: str, place: str = "") -> None:
         """``place`` is a document; texts that differ in numbers alone are of one kind."""
-        kind = re.split(r"[=<>\d]", text, maxsplit=1)[0]
+        kind = re.split(r"[=<>\d]", text, maxsplit=1)[0][:60]
+        if kind not in self._counts and len(self._counts) >= MAX_KINDS:
+            kind = "other problems"
         self._counts[kind] += 1
         if self._counts[kind] <= PER_KIND:
             self._texts.setdefault(kind, []).append(f"{place}: {text}" if place else text)
@@ -223,8 +226,9 @@ def _add_mark(sample: EntrySample, found: Read) -> None:
         if None not in values:
             found.marks.add(_hash64(" ".join(f"{value:.5g}" for value in values)))
         elif row.state != "empty":
-            told = [sample.doc_id, row.state, row.answer, row.acc, row.prompt_tokens]
-            told += [row.completion_tokens, sorted((row.scores or {}).items())]
+            counts = (row.prompt_tokens, row.completion_tokens)
+            scores = sorted((row.scores or {}).items())
+            told = (sample.doc_id, row.state, row.answer, row.acc, *counts, scores)
             found.text_marks.add(_hash64(repr(told)))
 
 

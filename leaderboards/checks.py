@@ -17,7 +17,7 @@ import numpy as np
 
 from tcb_bench.errors import DataError
 from tcb_bench.leaderboards.check_across import Summary, across, setting_of
-from tcb_bench.leaderboards.check_entry import entry_problems, is_older
+from tcb_bench.leaderboards.check_entry import entry_problems, is_limit, is_older
 from tcb_bench.leaderboards.check_files import entry_paths, place_problems, samples_problem
 from tcb_bench.leaderboards.check_numbers import count_problems, data_problems, metric_problems
 from tcb_bench.leaderboards.check_samples import Findings, Read, read_and_check
@@ -207,13 +207,18 @@ def _against_samples(
     task = _leaf(entry, known)
     yield from count_problems(entry, read)
     yield from data_problems(entry, read, task)
-    yield from draw_problems(entry, read.drawn, known)
-    if task is not None and (task.strata or entry.data.strata):
-        yield from strata_problems(entry, read.strata, task)
+    if is_limit(entry.limit):
+        yield from draw_problems(entry, read.drawn, known)
+        if task is not None and (task.strata or entry.data.strata):
+            yield from strata_problems(entry, read.strata, task)
     if documents is not None:
         yield from document_problems(read.drawn, documents)
         yield from _gold_problems(read, documents)
-    yield from metric_problems(entry, read)
+    try:
+        with np.errstate(all="ignore"):  # absurd numbers overflow; they are problems already
+            yield from list(metric_problems(entry, read))
+    except (ValueError, ArithmeticError, IndexError) as error:  # rows that no run could have
+        yield f"metrics cannot be computed from these samples: {shown(error)}"
 
 
 def _leaf(entry: Entry, known: KnownTasks) -> KnownTask | None:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from itertools import product
 
-from tcb_bench.errors import UsageError
 from tcb_bench.leaderboards.entry import Entry
 from tcb_bench.leaderboards.known import KnownDocuments, KnownTask, KnownTasks
 from tcb_bench.leaderboards.untrusted import shown
@@ -18,7 +17,7 @@ from tcb_bench.records import StratumRecord
 from tcb_bench.selection import draw, limit_size, stable_hash
 
 PUBLIC = ("hub", "local")  # the data sets themselves, not the samples that ship
-MAX_AVAILABLE = 10**7  # documents of a data set whose ids are listed here
+MAX_AVAILABLE = 200_000  # documents of a task whose ids are listed here
 RARE = 1e-9  # chance of a false alarm that a statistical check takes
 HASHES = 2**63
 
@@ -41,7 +40,7 @@ def draw_problems(
     """Where an entry's documents are not those that its limit and seed draw.
 
     Args:
-        entry: the entry.
+        entry: the entry; its limit is one.
         drawn: task (or member) -> document id -> sha256, as the samples have them.
         known: tasks by name; an unknown one is not checked here.
     """
@@ -52,8 +51,8 @@ def draw_problems(
             continue
         available = members[name].available if members and name in members else None
         available = entry.data.available if available is None else available
-        yield from _size_problems(entry, task, available)
-        yield from _listed(entry, task, ids, available)
+        wrong = list(_size_problems(entry, task, available))
+        yield from wrong or _listed(entry, task, ids, available)
 
 
 def _size_problems(entry: Entry, task: KnownTask, available: int) -> Iterator[str]:
@@ -73,11 +72,7 @@ def _listed(entry: Entry, task: KnownTask, ids: Mapping[str, str], available: in
     if available > MAX_AVAILABLE:
         yield f"{task.name}: data.available is {available}, more than any data set here"
         return
-    try:
-        size = limit_size(entry.limit, available)
-    except UsageError as error:
-        yield str(error)
-        return
+    size = limit_size(entry.limit, available)
     every = [
         template.format(config=task.config or "", split=task.split or "", row=row)
         for row in range(available)
@@ -113,7 +108,7 @@ def strata_problems(
     A condition whose perturbation needs places (``remove:4``) has only the documents with such.
 
     Args:
-        entry: the entry.
+        entry: the entry; its limit is one.
         strata: stratum -> document id -> weight, as the samples have them.
         known: the task.
     """
@@ -131,29 +126,35 @@ def strata_problems(
         return
     yield from _ids_problems(listed, strata)
     yield from _weight_problems(entry, strata)
-    is_whole = any(":" not in condition.id for condition in entry.conditions)
-    for name, record in records.items():
-        pool = record.there if known.draw is None else min(record.there, known.draw)
-        size = limit_size(entry.limit, pool)
-        wanted = pool if size is None else min(size, pool)
-        if record.taken != wanted:
-            yield (
-                f"data.strata {name}: {record.taken} taken; of {record.there} there, draw "
-                f"{known.draw} and limit {entry.limit} take {wanted}"
-            )
-        own = strata.get(name)
-        if own and (len(own) > record.taken or is_whole and len(own) < record.taken):
-            yield f"data.strata {name}: {record.taken} taken, the samples have {len(own)}"
-        elif own and not _are_first(own, record, entry.seed or 0):
-            yield (
-                f"data.strata {name}: its documents are not the seeded draw: "
-                f"of {record.there}, the first {record.taken} by hash have lower ones"
-            )
+    for name in records:
+        yield from _stratum_problems(entry, name, strata.get(name), known)
     total = sum(
         r.there if known.draw is None else min(r.there, known.draw) for r in records.values()
     )
     if total != entry.data.available:
         yield f"data.available is {entry.data.available}; the strata give {total}"
+
+
+def _stratum_problems(
+    entry: Entry, name: str, own: Mapping[str, float] | None, known: KnownTask
+) -> Iterator[str]:
+    record = (entry.data.strata or {})[name]
+    pool = record.there if known.draw is None else min(record.there, known.draw)
+    size = limit_size(entry.limit, pool)
+    wanted = pool if size is None else min(size, pool)
+    if record.taken != wanted:
+        yield (
+            f"data.strata {name}: {record.taken} taken; of {record.there} there, draw "
+            f"{known.draw} and limit {entry.limit} take {wanted}"
+        )
+    is_whole = any(":" not in condition.id for condition in entry.conditions)
+    if own and (len(own) > record.taken or is_whole and len(own) < record.taken):
+        yield f"data.strata {name}: {record.taken} taken, the samples have {len(own)}"
+    elif own and not _are_first(own, record, entry.seed or 0):
+        yield (
+            f"data.strata {name}: its documents are not the seeded draw: "
+            f"of {record.there}, the first {record.taken} by hash have lower ones"
+        )
 
 
 def _ids_problems(

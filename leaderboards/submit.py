@@ -75,9 +75,7 @@ def write_entry_of(
     """
     result = read_result(result_path)
     record = result.tcb_bench.tasks[task]
-    model = public_model(
-        result.tcb_bench.model, submission.model_id, submission.quantisation
-    )
+    model = public_model(result.tcb_bench.model, submission.model_id, submission.quantisation)
     missing = missing_of(result, task)
     if missing and not submission.is_partial_ok:
         raise UsageError(_refusal(task, missing))

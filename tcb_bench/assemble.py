@@ -243,15 +243,15 @@ def _group_result(
         for cell, documents in task.cells.items():
             cells.setdefault(cell, []).extend(documents)
     first = parts[0]
-    members = {task.name: task.facts["data"] for task in parts}
+    chosen = {task.name: task.facts["data"] for task in parts}
     data = {
         **first.facts["data"],
         "config": None,
-        "sha256": digest([part["sha256"] for part in members.values()]),
-        "available": sum(part["available"] for part in members.values()),
+        "sha256": digest([part["sha256"] for part in chosen.values()]),
+        "available": sum(part["available"] for part in chosen.values()),
         "members": {
             task: {key: part[key] for key in ("available", "sha256")}
-            for task, part in members.items()
+            for task, part in chosen.items()
         },
     }
     asked = {c: [task.request_sha256.get(c) for task in parts if c in task.cells] for c in cells}

@@ -33,8 +33,9 @@ def check(arguments: argparse.Namespace) -> int:
     include = tuple(arguments.include_path)
     known = known_tasks(include)
     documents = TaskDocuments(arguments.data, include, say) if arguments.data else None
+    found: list[Problem] = []
     if arguments.entry:
-        paths, found = _files(arguments.entry), []
+        paths = _files(arguments.entry)
     else:
         paths, found = checks.folder_problems(arguments.entries)
     with Progress() as progress:
@@ -69,7 +70,7 @@ def _files(given: Sequence[Path]) -> list[Path]:
 def _show(checked: Sequence[Checked], found: Sequence[Problem]) -> None:
     console = Console(highlight=False, markup=False, soft_wrap=True)
     for problem in found[:SHOWN]:
-        console.print(f"{shown(problem.path, 400)}: {problem.text}")
+        console.print(f"{shown(problem.path, 400)}: {shown(problem.text, 600)}")
     if len(found) > SHOWN:
         console.print(f"and {len(found) - SHOWN} more problems")
     wrong = {problem.path for problem in found}

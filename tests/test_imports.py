@@ -63,7 +63,7 @@ def test_leaderboards_import_results_and_metrics_only(path):
 UPWARD = {
     *("cli", "commands", "listing", "tables", "validate", "__main__", "plan", "perturb_view"),
     *("parser", "parser_options", "parser_study", "parser_research", "parser_trace"),
-    *("parser_boards", "commands_boards"),
+    *("parser_boards", "commands_boards", "check_command"),
 }
 
 

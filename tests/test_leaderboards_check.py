@@ -5,10 +5,13 @@ gold answers; for numbers, the entry as the run wrote it.
 """
 
 import json
+import re
 
 import pytest
+import yaml
 from board_entries import make_entry
 from board_forge import forged, read, write
+from conftest import ROOT
 from submit_runs import written
 
 from tcb_bench.__main__ import main
@@ -182,3 +185,15 @@ def test_every_known_task_is_from_its_yaml(known):
     assert task.document_axes == {"question_type": "type"}
     assert len(known[MMLU].members) == 57
     assert known["mmlu_tcb_anatomy"].doc_id == "{config}/{split}/{row}"
+
+
+def test_the_workflow_may_only_read_and_has_no_secret():
+    """Oracle: GitHub's advice on checks of strangers' pull requests."""
+    text = (ROOT / ".github" / "workflows" / "leaderboard.yml").read_text(encoding="utf-8")
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"] == {"contents": "read"}
+    assert set(workflow[True]) == {"pull_request", "workflow_dispatch"}  # YAML 1.1 reads `on` so
+    assert "secrets" not in text.replace("without secrets", "")
+    uses = [step["uses"] for step in workflow["jobs"]["check"]["steps"] if "uses" in step]
+    assert all(re.fullmatch(r"actions/[a-z-]+@v\d+", use) for use in uses)
+    assert "leaderboard check --entries entries" in text

@@ -212,6 +212,26 @@ def test_thousands_of_problems_of_a_kind_are_counted_not_listed(path):
     assert [text for text in found if "and 2 more of this kind" in text]
 
 
+NUMBERS = (-1e308, -1.0, 0.0, 5e-324, 1e-31, 1.0, 1e308)
+
+
+@pytest.mark.parametrize("value", NUMBERS)
+def test_absurd_numbers_are_problems_and_no_crash(value, path):
+    """Each quantity of a row of its own, all of another one, the weight and the limit."""
+    entry, samples = read(path)
+    names = sorted(samples[0]["rows"][0]["stability"])
+    for name in ("delta_tcb", "entropy", "h_norm", "p_top2"):
+        _, fresh = read(path)
+        fresh[0]["rows"][0]["stability"][name] = value
+        fresh[1]["rows"][0]["stability"] = dict.fromkeys(names, value)
+        fresh[2]["rows"][0]["repeat"] = 10**17
+        fresh[3] |= {"weight": 1e308, "stratum": "made"}
+        found = checks.problems([write(path, {**entry, "limit": value}, fresh)])
+        assert found
+        assert len(found) < 150
+        write(path, entry, samples)
+
+
 def test_what_else_lies_in_the_folder_is_named(path, tmp_path):
     root = tmp_path / "entries"
     (root / "README.md").write_text("fine")

@@ -88,7 +88,10 @@ def test_every_task_and_option_that_the_text_names_exists():
 
     assert set(re.findall(r"`((?:mmlu_tcb|gsm8k_tcb|hotpotqa)\w*)`", README)) <= set(catalogue())
     known = {"--help", *re.findall(r"--\w+", build_parser().format_help())}
-    for command in build_parser()._subparsers._group_actions[0].choices.values():
+    commands = list(build_parser()._subparsers._group_actions[0].choices.values())
+    for command in commands:
         known |= set(re.findall(r"--\w+", command.format_help()))
+        if command._subparsers is not None:
+            commands += command._subparsers._group_actions[0].choices.values()
     named = set(re.findall(r"(?<![-\w])--[a-z_]+", README))
     assert named <= known
