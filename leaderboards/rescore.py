@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ ENCODER_TOLERANCE = 1e-5
 """Relative and absolute: numbers of a neural encoder depend on what shares a batch with them."""
 
 OF_AN_ENCODER = ("bertscore", "embedding_similarity")
+READER = re.compile(r"\(hug_trans=[^)]*\)")  # bert-score's mark of transformers' version
 SHOWN = 20
 NOT_SCORES = {
     *("environment", "date", "tier", "verification", "submitted_by", "links", "samples"),
@@ -28,8 +30,9 @@ NOT_SCORES = {
 def differences(entry: Loaded, rebuilt: Loaded) -> list[str]:
     """Where an entry says something else than the run does; empty when it says the same.
 
-    Numbers agree to 1e-9, those of BERTScore's encoder to 1e-5; all else is equal. Sample rows are
-    compared one by one, in their order.
+    Numbers agree to 1e-9, those of BERTScore's encoder to 1e-5; all else is equal, but for the
+    version of transformers that read the encoder, and a quantisation that the run does not know
+    (the submitter's word). Sample rows are compared one by one, in their order.
 
     Args:
         entry: as submitted, its samples beside it.
@@ -41,8 +44,9 @@ def differences(entry: Loaded, rebuilt: Loaded) -> list[str]:
     Raises:
         DataError: one of the two has no sample file here, or it cannot be read.
     """
-    mine = entry.entry.model_dump(mode="json", exclude=NOT_SCORES)
-    theirs = rebuilt.entry.model_dump(mode="json", exclude=NOT_SCORES)
+    mine, theirs = _compared(entry.entry), _compared(rebuilt.entry)
+    if theirs["model"]["quantisation"] in (None, "gguf"):
+        theirs["model"]["quantisation"] = mine["model"]["quantisation"]
     found = itertools.chain(_compare(mine, theirs, ""), _rows(_samples(entry), _samples(rebuilt)))
     lines = list(itertools.islice(found, SHOWN))
     rest = sum(1 for _ in found)
@@ -63,6 +67,16 @@ def verified(entry: Entry, *, by: str, date: str, run_sha256: str) -> Entry:
     return Entry.model_validate(
         known | {"tier": "verified", "verification": word.model_dump(mode="json")}
     )
+
+
+def _compared(entry: Entry) -> dict[str, Any]:
+    """The entry's fields that scoring again must give, the encoder's reader left out."""
+    found = entry.model_dump(mode="json", exclude=NOT_SCORES)
+    parts = found["signature_parts"]
+    for part, key in ((found, "bert_score"), (found, "signature"), (parts, "bert")):
+        if part.get(key):
+            part[key] = READER.sub("", part[key])
+    return found
 
 
 def _samples(loaded: Loaded) -> Path:

@@ -6,6 +6,8 @@ const board = (() => {
   const shown = document.getElementById("shown");
   const order = new Map(tables.map((table) => [table, [...table.tBodies[0].rows]]));
   const sorted = new Map(); // group -> [column, direction]
+  const whole = new Set(); // groups of which all rows are shown
+  const MOST = 200; // rows of a group that are laid out before all are asked for
   let anchor = "";
 
   const value = (row, index) => row.cells[index].dataset.sort ?? "";
@@ -32,25 +34,35 @@ const board = (() => {
   function filter() {
     const wanted = Object.fromEntries(controls.map((c) => [c.dataset.filter, c.value]));
     const words = (wanted.q ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-    let seen = 0;
-    let all = 0;
+    const passes = (row) => {
+      const text = words.length ? row.cells[0].textContent.toLowerCase() : "";
+      return (
+        words.every((word) => text.includes(word)) &&
+        ["tier", "dtype", "backend"].every((n) => !wanted[n] || row.dataset[n] === wanted[n])
+      );
+    };
+    let [seen, found, all] = [0, 0, 0];
     for (const table of tables) {
+      const most = whole.has(table.dataset.key) ? Infinity : MOST;
       let here = 0;
-      for (const row of order.get(table)) {
-        const text = words.length ? row.cells[0].textContent.toLowerCase() : "";
-        const passes =
-          words.every((word) => text.includes(word)) &&
-          ["tier", "dtype", "backend"].every((n) => !wanted[n] || row.dataset[n] === wanted[n]);
-        row.hidden = !passes;
-        here += passes;
+      for (const row of table.tBodies[0].rows) {
+        const is = passes(row);
+        row.hidden = !is || here >= most;
+        here += is;
         all += 1;
       }
-      seen += here;
+      seen += Math.min(here, most);
+      found += here;
       const section = table.closest("section");
+      const more = section.querySelector("[data-all]");
       section.querySelector(".scroll").hidden = here === 0;
       section.querySelector(".none").hidden = here !== 0;
+      more.hidden = here <= most;
+      more.textContent = `Show all ${here}`;
     }
-    if (shown) shown.textContent = seen === all ? `${all} shown` : `${seen} of ${all} shown`;
+    if (!shown) return;
+    const rest = found > seen ? `; ${found} pass the filters` : "";
+    shown.textContent = seen === all ? `${all} shown` : `${seen} of ${all} shown${rest}`;
   }
 
   const chosen = (table) =>
@@ -71,6 +83,7 @@ const board = (() => {
     const state = new URLSearchParams();
     if (anchor) state.set("at", anchor);
     for (const control of controls) if (control.value) state.set(control.dataset.filter, control.value);
+    for (const group of whole) state.append("all", group);
     for (const [group, how] of sorted) state.append("sort", [group, ...how].join(":"));
     for (const table of tables)
       if (chosen(table).length) state.append("pick", `${table.dataset.key}:${chosen(table).join(",")}`);
@@ -88,6 +101,8 @@ const board = (() => {
     for (const control of controls) control.value = state.get(control.dataset.filter) ?? "";
     for (const control of controls)
       if (control.selectedIndex === -1) control.value = "";
+    whole.clear();
+    for (const key of state.getAll("all")) if (table(key)) whole.add(key);
     for (const text of state.getAll("sort")) {
       const [key, column, direction] = text.split(":");
       if (table(key) && /^(a|de)scending$/.test(direction)) sort(table(key), column, direction);
@@ -114,7 +129,14 @@ const board = (() => {
         const first = head.dataset.first ?? "ascending";
         const other = first === "ascending" ? "descending" : "ascending";
         sort(table, head.dataset.column, head.getAttribute("aria-sort") === first ? other : first);
+        filter();
         write();
+      });
+      table.closest("section").querySelector("[data-all]").addEventListener("click", () => {
+        whole.add(table.dataset.key);
+        filter();
+        write();
+        table.closest(".scroll").focus(); // the button is gone
       });
       table.tBodies[0].addEventListener("change", () => (offer(), write()));
     }

@@ -76,7 +76,8 @@ class TaskDocuments:
             return None
         asked = (entry.task.name, entry.limit, entry.seed)
         if asked not in self._made:
-            self.say(f"{entry.task.name}: documents of limit {entry.limit} and seed {entry.seed}")
+            limit = entry.limit or "none"
+            self.say(f"{entry.task.name}: documents of limit {limit} and seed {entry.seed}")
             self._made[asked] = self._load(*asked)
         return self._made[asked]
 

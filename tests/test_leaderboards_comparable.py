@@ -6,12 +6,12 @@ Oracles: the rules, one changed setting at a time; numpy over the same sample ro
 import gzip
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 from board_entries import make_entry
 
+from tcb_bench.errors import DataError
 from tcb_bench.leaderboards.comparable import comparable, conflicts
 from tcb_bench.leaderboards.entry_files import Loaded, load_entries, read_entry
 from tcb_bench.leaderboards.rank import boards
@@ -278,10 +278,8 @@ def test_one_entry_alone_has_no_rank_and_boards_do_not_depend_on_the_order(made)
     assert boards(made) == boards(made[::-1])
 
 
-def test_another_task_has_a_board_of_its_own(made, tmp_path):
-    first = of(made, "gsm8k_tcb")[0]
-    own = changed(first, task={"name": "my_task"})
-    found = boards([own])
+def test_another_task_has_a_board_of_its_own(made):
+    found = boards([changed(of(made, "gsm8k_tcb")[0], task={"name": "my_task"})])
     assert [b.name for b in found][-1] == "my_task"
     assert [c.key for c in found[-1].columns] == [
         *("acc", "relative_flip_radius", "log10_relative_delta"),
@@ -290,12 +288,10 @@ def test_another_task_has_a_board_of_its_own(made, tmp_path):
 
 
 def test_a_damaged_sample_file_is_one_clear_error(made, tmp_path):
-    from tcb_bench.errors import DataError
-
     home = tmp_path / "org__one"
     home.mkdir()
     source = of(made, "gsm8k_tcb")[0]
-    path = Path(home / "gsm8k_tcb.json")
+    path = home / "gsm8k_tcb.json"
     path.write_bytes(source.path.read_bytes())
     for bad in (b"no gzip", gzip.compress(b"[1, 2]\n"), gzip.compress(b'{"task": "x"}\n')):
         (home / source.samples.name).write_bytes(bad)
