@@ -6,7 +6,7 @@
   const find = (id) => document.getElementById(id);
   const groups = data.boards.flatMap((board) => board.groups.map((group) => ({ ...group, board })));
   const LOOKS = 8;
-  const WIDTH = 360, HEIGHT = 250, LEFT = 52, RIGHT = 10, TOP = 12, BOTTOM = 40;
+  const WIDTH = 360, HEIGHT = 250, LEFT = 58, RIGHT = 10, TOP = 12, BOTTOM = 40;
   let group = null;
   let chosen = [];
 

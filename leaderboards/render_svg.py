@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from tcb_bench.leaderboards.render_numbers import significant
 
 WIDTH, HEIGHT = 360, 250  # of a panel, in CSS pixels: as wide as a phone
-LEFT, RIGHT, TOP, BOTTOM = 52, 10, 12, 40  # margins round the plot
+LEFT, RIGHT, TOP, BOTTOM = 58, 10, 12, 40  # margins round the plot
 N_LOOKS = 8
 """Looks that tell lines apart: a colour (class ``s0`` to ``s7``) with a shape of its own."""
 

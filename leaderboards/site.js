@@ -7,7 +7,7 @@ const board = (() => {
   const order = new Map(tables.map((table) => [table, [...table.tBodies[0].rows]]));
   const sorted = new Map(); // group -> [column, direction]
   const whole = new Set(); // groups of which all rows are shown
-  const MOST = 200; // rows of a group that are laid out before all are asked for
+  const MOST = 100; // rows of a group that are laid out before all are asked for
   let anchor = "";
 
   const value = (row, index) => row.cells[index].dataset.sort ?? "";

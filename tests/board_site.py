@@ -5,6 +5,9 @@ import shutil
 from board_entries import make_entry
 
 from tcb_bench.leaderboards.boards import Board, BoardColumn, BoardGroup, BoardRow, Cell
+from tcb_bench.leaderboards.render_board import Placed, render_board
+from tcb_bench.leaderboards.render_compare import render_compare
+from tcb_bench.leaderboards.render_entry import render_entry
 
 MODELS = ("acme/North-7B", "acme/North-70B", "beta/small_1.5B", "gamma/Delta-2")
 TASKS = (("mmlu_tcb", 40), ("gsm8k_tcb", 30), ("hotpotqa_tempperturb", 6))
@@ -60,3 +63,44 @@ def board(groups, columns, *, reported=(), conflicts=()):
 
 def group(rows, key="abc123", title="All alike"):
     return BoardGroup(key=key, title=title, settings={"shots": "0"}, rows=rows)
+
+
+def hostile_pages(entry):
+    """Pages of a board, an entry and a comparison whose every text is hostile."""
+    model = entry.model.model_copy(update={"id": HOSTILE, "dtype": HOSTILE, "backend": HOSTILE})
+    entry = entry.model_copy(update={"model": model, "submitted_by": HOSTILE, "signature": HOSTILE})
+    placed = {name: Placed(entry, f"entries/{name}/x.html") for name in ("a", "b")}
+    rows = [row(HOSTILE, {"acc": cell(0.5, reason=HOSTILE)}, entry=name) for name in placed]
+    made = board(
+        [group(rows, title=HOSTILE)],
+        [column("acc")],
+        reported=[row(HOSTILE, {}, tier="reported", source=HOSTILE)],
+        conflicts=[HOSTILE],
+    )
+    return [
+        render_board(made, placed, []),
+        render_entry(entry, None, "entries/a/x.html", [], []),
+        render_compare([made], placed, {}, []),
+    ]
+
+
+def write_pages(folder, pages):
+    """Pages as files below a folder; returns the folder."""
+    for page in pages:
+        path = folder / page.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(page.html)
+    return folder
+
+
+def shown(page, column):
+    """A column's values in the rows that can be seen, top to bottom: models, or numbers."""
+    rows = page.locator("table.board").first.locator("tbody tr:visible")
+    texts = rows.locator(f"> :nth-child({column})").evaluate_all(
+        "cells => cells.map(c => (c.querySelector('b, a')).textContent)"
+    )
+    return texts if column == 1 else [float(text.replace("\u2212", "-")) for text in texts]
+
+
+def button(page, name):
+    return page.locator("table.board").first.get_by_role("button", name=name)

@@ -6,14 +6,23 @@ import os
 import shutil
 
 import pytest
-from board_site import HOSTILE, cell, column, entries, group, row
+from board_site import (
+    HOSTILE,
+    button,
+    cell,
+    column,
+    entries,
+    group,
+    hostile_pages,
+    row,
+    shown,
+    write_pages,
+)
 from board_site import board as hand_made
 
 from tcb_bench.leaderboards.entry_files import read_entry
 from tcb_bench.leaderboards.render import build
 from tcb_bench.leaderboards.render_board import Placed, render_board
-from tcb_bench.leaderboards.render_compare import render_compare
-from tcb_bench.leaderboards.render_entry import render_entry
 
 NEEDS = ("playwright", "axe_playwright_python")
 ENTRY = "entries/acme__North-7B/hotpotqa_tempperturb.html"
@@ -68,19 +77,6 @@ def opened(browser, made):
     yield opened
     for page in pages:
         page.close()
-
-
-def shown(page, column):
-    """A column's values in the rows that can be seen, top to bottom: models, or numbers."""
-    rows = page.locator("table.board").first.locator("tbody tr:visible")
-    texts = rows.locator(f"> :nth-child({column})").evaluate_all(
-        "cells => cells.map(c => (c.querySelector('b, a')).textContent)"
-    )
-    return texts if column == 1 else [float(text.replace("\u2212", "-")) for text in texts]
-
-
-def button(page, name):
-    return page.locator("table.board").first.get_by_role("button", name=name)
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -217,27 +213,29 @@ def test_a_compared_number_is_the_boards_and_differences_are_to_the_first(opened
 
 @pytest.fixture(scope="module")
 def hostile(made, tmp_path_factory):
-    """Pages whose every text is hostile."""
-    folder = tmp_path_factory.mktemp("hostile")
     entry = read_entry(made[0] / "acme__North-7B" / "mmlu_tcb.json")
-    model = entry.model.model_copy(update={"id": HOSTILE, "dtype": HOSTILE, "backend": HOSTILE})
-    entry = entry.model_copy(update={"model": model, "submitted_by": HOSTILE, "signature": HOSTILE})
-    placed = {name: Placed(entry, f"entries/{name}/x.html") for name in ("a", "b")}
-    rows = [row(HOSTILE, {"acc": cell(0.5, reason=HOSTILE)}, entry=name) for name in placed]
-    reported = [row(HOSTILE, {}, tier="reported", source=HOSTILE)]
-    board = hand_made(
-        [group(rows, title=HOSTILE)], [column("acc")], reported=reported, conflicts=[HOSTILE]
-    )
-    pages = [
-        render_board(board, placed, []),
-        render_entry(entry, None, "entries/a/x.html", [], []),
-        render_compare([board], placed, {}, []),
-    ]
-    for page in pages:
-        path = folder / page.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(page.html)
-    return folder
+    return write_pages(tmp_path_factory.mktemp("hostile"), hostile_pages(entry))
+
+
+@pytest.fixture(scope="module")
+def long(made, tmp_path_factory):
+    """A board of 120 rows, acc from 0 to 119."""
+    placed = Placed(read_entry(made[0] / "acme__North-7B" / "mmlu_tcb.json"), "entries/a/x.html")
+    rows = [row(f"org/m{i}", {"acc": cell(float(i))}, entry=f"e{i}") for i in range(120)]
+    board = hand_made([group(rows)], [column("acc")])
+    page = render_board(board, {own.entry: placed for own in rows}, [])
+    return write_pages(tmp_path_factory.mktemp("long"), [page]) / page.path
+
+
+def test_of_a_long_table_the_first_rows_are_shown_until_all_are_asked_for(opened, long):
+    page, *_ = opened(long)
+    assert page.get_by_role("status").inner_text() == "100 of 120 shown; 120 pass the filters"
+    button(page, "acc").click()
+    assert shown(page, 2) == [float(i) for i in range(119, 19, -1)]
+    page.get_by_role("button", name="Show all 120").click()
+    page.reload()
+    assert shown(page, 2) == [float(i) for i in range(119, -1, -1)]
+    assert page.get_by_role("button", name="Show all").count() == 0
 
 
 @pytest.mark.parametrize("path", ["boards/mmlu_tcb.html", "entries/a/x.html", "compare.html"])
