@@ -71,6 +71,8 @@ check: test-env
 bench: test-env
 	$(BIN)/python benchmarks/delta_tcb.py
 	$(BIN)/python benchmarks/bert_score.py
+	$(BIN)/python benchmarks/leaderboard.py
+	$(BIN)/python benchmarks/leaderboard_page.py
 
 bench-vllm: test-vllm-env
 	$(VLLM_BIN)/python benchmarks/vllm_trace.py
