@@ -27,6 +27,7 @@ examples:
       --where temperature=0,1 --bert_score_model demo    damaged contexts x temperature
   tcb-bench report runs/demo                         figures and one HTML file
   tcb-bench run --plan study.yaml --dry-run          several models: what it will ask
+  tcb-bench submit runs/hf__org__name                leaderboard entries, checked
 
 exit codes: 0 done, 1 failed, 2 usage, 3 done with sample errors (run again to ask them),
             130 interrupted, everything finished is saved
