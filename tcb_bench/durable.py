@@ -50,8 +50,19 @@ class Ask:
         return bool(_parameters(self.arguments).get("temperature", 0.0))
 
 
-Keep = Callable[[int, Response], None]
-"""Takes (index, response) of each request as soon as that is there."""
+
+
+class Keep:
+    """Takes (index, response) of each request as soon as that is there; durable on return."""
+
+    def __init__(self, many: Callable[[Sequence[tuple[int, Response]]], None]) -> None:
+        """``many`` keeps several at once, which costs one sync of the disk."""
+        self.many = many
+
+    def __call__(self, index: int, response: Response) -> None:
+        """Keeps one."""
+        self.many([(index, response)])
+
 
 Send = Callable[[Sequence[Ask], Keep], None]
 """Asks an engine for all of these."""
@@ -116,6 +127,8 @@ class DurableLM(_ByKind):
         self.asked = 0  # sent to the engine by this process
         self.reused = 0  # found in the store
         self.tokens = 0  # generated for what was asked
+        if hasattr(inner, "begin"):
+            inner.begin(store.spent)
 
     @property
     def tokenizer_name(self) -> str:
@@ -147,7 +160,8 @@ class DurableLM(_ByKind):
         self.store.plan(
             self.manifest, [(*ask.sample, key) for ask, key in zip(asks, keys, strict=True)]
         )
-        known = self.store.answered(keys)
+        is_final = not getattr(self.inner, "retries_errors", True)
+        known = self.store.answered(keys, is_final=is_final)
         missing = {key: ask for key, ask in zip(keys, asks, strict=True) if key not in known}
         self.reused += len(set(keys)) - len(missing)
         copies = {key: self._first(ask) for key, ask in missing.items() if self._is_copy(ask)}
@@ -196,21 +210,23 @@ class DurableLM(_ByKind):
         if not order:
             return
 
-        def keep(index: int, response: Response) -> None:
+        def keep(pairs: Sequence[tuple[int, Response]]) -> None:
             nonlocal done
-            key, ask = order[index]
-            self.store.put(key, ask.identity, response)
-            self.asked += 1
-            done += 1
-            self.tokens += len(response.tokens) if isinstance(response, Generation) else 0
-            self.report(done, total, tokens=self.tokens)
+            kept = [(order[i][0], order[i][1].identity, response, None) for i, response in pairs]
+            self.store.put_all(kept, getattr(self.inner, "spent", None))
+            self.asked += len(pairs)
+            done += len(pairs)
+            self.tokens += sum(_tokens(response) for _, response in pairs)
+            note = self.inner.note(total - done) if hasattr(self.inner, "note") else ""
+            self.report(done, total, tokens=self.tokens, note=note)
 
-        send([ask for _, ask in order], keep)
+        send([ask for _, ask in order], Keep(keep))
 
-    def _forward(
-        self, kind: str, asks: Sequence[Ask], keep: Callable[[int, Response], None]
-    ) -> None:
-        instances = [Instance(kind, {}, ask.arguments, 0, (ask.sample[0], 0, 1)) for ask in asks]
+    def _forward(self, kind: str, asks: Sequence[Ask], keep: Keep) -> None:
+        instances = [
+            Instance(kind, {"key": ask.key}, ask.arguments, 0, (ask.sample[0], 0, 1))
+            for ask in asks
+        ]
         if kind in OUR_KINDS:
             getattr(self.inner, kind)(instances, on_response=keep)
         else:
@@ -237,6 +253,11 @@ def _send_plain(inner: Any, kind: str, instances: list[Instance], keep: Keep) ->
     left = sorted(index for indices in waiting.values() for index in indices)
     for index in left:
         keep(index, Plain(values[index]))
+
+
+def _tokens(response: Response) -> int:
+    """Tokens generated for a response, as far as it says."""
+    return (response.completion_tokens or 0) if isinstance(response, Generation) else 0
 
 
 def _plain_key(arguments: Any) -> str:

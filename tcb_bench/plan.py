@@ -14,6 +14,7 @@ from typing import Any
 
 from tcb_bench.config import RunConfig
 from tcb_bench.errors import TcbBenchError, UsageError
+from tcb_bench.models.chat_options import PROVIDERS as API_PROVIDERS
 from tcb_bench.models.resolve import resolve
 from tcb_bench.planned import Planned, planned
 from tcb_bench.strict_yaml import parse, wrong
@@ -26,6 +27,8 @@ RUN_KEYS = (
     *("gen_kwargs", "trace", "device", "dtype", "batch_size", "reference", "references"),
     *("bert_score_model", "bert_score_layer", "ner_model", "paraphrase_model", "include_path"),
     *("where", "fewshot_as_multiturn"),
+    *("max_connections", "max_retries", "requests_per_minute", "cost_limit", "token_limit"),
+    *("answer_tokens", "reasoning_tokens", "top_logprobs", "api_mode", "prices"),
 )
 """Options of ``tcb-bench run`` that ``run:`` may set, for all models or for one."""
 
@@ -128,7 +131,7 @@ def _entry(model: Section, common: Mapping[str, Any]) -> Entry:
     arguments = ["--model", name, "--model_args", model.text("model_args") or ""]
     for key, value in options.items():
         arguments += _words(key, value)
-    is_api = name.partition("/")[0] in ("openai", "deepseek", "compatible")
+    is_api = name.partition("/")[0] in API_PROVIDERS
     resource = model.text("resource") or (name if is_api else "local")
     return Entry(name, tuple(arguments), resource, options)
 
@@ -242,7 +245,7 @@ def check_files(plan: Plan) -> None:
         UsageError: ``references`` or ``include_path`` name something that does not exist.
     """
     for entry in plan.entries:
-        for key in ("references", "include_path"):
+        for key in ("references", "include_path", "prices"):
             given = entry.options.get(key) or []
             for name in given if isinstance(given, list) else [given]:
                 if not Path(str(name)).exists():

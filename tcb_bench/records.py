@@ -62,6 +62,9 @@ class ConditionRecord(Record):
     )
     counts: Counts = Field(description="responses in each state")
     prompts_sha256: Sha256 = Field(description="of the ids and rendered prompts, in order")
+    unsupported: str | None = Field(
+        default=None, description="why the model cannot do this condition; nothing was sent"
+    )
     request_sha256: Sha256 | None = Field(
         default=None, description="of what the task asks any model: prompt, shots, sampling"
     )
@@ -142,6 +145,12 @@ class UsageRecord(Record):
 
     prompt_tokens: Count = Field(description="tokens")
     completion_tokens: Count = Field(description="tokens, the end of sequence included")
+    reasoning_tokens: Count | None = Field(
+        default=None, description="of the completion tokens; of an API"
+    )
+    cached_tokens: Count | None = Field(
+        default=None, description="of the prompt tokens, read from a cache; of an API"
+    )
 
 
 class TaskRecord(Record):
@@ -169,6 +178,9 @@ class TaskRecord(Record):
     missing: list[str] = Field(default=[], description="tasks of the group that are missing")
     counts: Counts = Field(description="responses in each state, over all conditions")
     usage: UsageRecord = Field(description="tokens of all responses")
+    system_fingerprints: dict[str, Count] | None = Field(
+        default=None, description="configuration that an API says it answered with -> responses"
+    )
     conditions: dict[str, ConditionRecord] = Field(description="id -> condition")
 
 

@@ -84,6 +84,7 @@ def make_references(
         device=config.device,
         dtype=config.dtype,
         batch_size=config.batch_size,
+        api=config.api,
     )
     folder = config.output_path / "references" / spec.folder
     check_writable(folder)
@@ -98,7 +99,8 @@ def make_references(
     say(f"loading {spec.label}")
     with running(spec, folder / "vllm.log") as lm, Store(folder, fresh=config.fresh) as store:
         durable = DurableLM(lm, store, store.begin(config.settings()), config.options.seed, report)
-        prompts = [_prompt(lm, doc, columns, config.apply_chat_template) for doc in documents]
+        has_chat = config.apply_chat_template or spec.is_api
+        prompts = [_prompt(lm, doc, columns, has_chat) for doc in documents]
         generation = {"max_gen_toks": MAX_TOKENS, **NEUTRAL_SAMPLING, **lm.model_sampling}
         answers = durable.generate_traced(_requests(name, documents, prompts, generation))
         made_by = {

@@ -17,19 +17,26 @@ class NextToken:
     Attributes:
         stability: all quantities of ``metrics.delta_tcb.QUANTITIES``, plus ``choice_margin``,
             ``choice_flip_radius`` and ``choice_mass`` where choices were given.
-        choice_logprobs: natural log-probability of each choice, in the order of the request.
-        choice_tokens: token id of each choice.
-        token: the greedy (top-1) token id; ``token_text`` is its text.
+        choice_logprobs: natural log-probability of each choice, in the order of the request; None
+            where an API does not show it (it is then below all that are shown). Empty where there
+            are none: ``token`` then says which choice a text names.
+        choice_tokens: token id of each choice; an API gives no ids, so there its position.
+        token: the greedy (top-1) token id; ``token_text`` is its text. With an API the position of
+            the choice that it is, or -1.
         prompt_tokens: number of prompt tokens the model saw.
+        call: what an API says of it, see ``Generation``.
+        without: why ``stability`` lacks what it lacks; empty where nothing is missing.
     """
 
     kind: ClassVar[str] = "next_token"
     stability: Row
-    choice_logprobs: list[float]
+    choice_logprobs: list[float | None]
     choice_tokens: list[int]
     token: int
     token_text: str
     prompt_tokens: int
+    call: dict[str, Any] = field(default_factory=dict)
+    without: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,10 @@ class Generation:
         prompt_tokens: number of prompt tokens the model saw.
         answer_start: characters of ``text`` that are reasoning and the white space behind it; 0
             where there is none, and where its end never came.
+        call: with an API ``id``, ``model`` and ``system_fingerprint`` of the reply, its own
+            ``finish_reason``, ``choice`` of ``n``, the fields ``sent`` besides the messages,
+            ``reasoning`` where it was shown, and at choice 0 the ``usage`` that is billed.
+        without: why there is no stability at the position asked for; empty where there is.
     """
 
     kind: ClassVar[str] = "generation"
@@ -61,6 +72,16 @@ class Generation:
     positions: list[int] = field(default_factory=list)
     rule: str = "none"
     answer_start: int = 0
+    call: dict[str, Any] = field(default_factory=dict)
+    without: str = ""
+
+    @property
+    def completion_tokens(self) -> int | None:
+        """Tokens generated for this text; None where one bill covers several texts."""
+        if not self.call:
+            return len(self.tokens)
+        own = self.call.get("usage", {}).get("completion_tokens")
+        return int(own) if own is not None and self.call["n"] == 1 else None
 
     @property
     def answer(self) -> str:
@@ -82,12 +103,15 @@ class Failure:
 
     Attributes:
         reason: one line: what went wrong and what can be done.
-        state: ``error`` (asked again on resume), ``filtered`` or ``unscored``.
+        state: ``error`` (asked again on resume), ``filtered``, ``unscored``, or ``unsupported``
+            (the model takes no such request; it was not sent).
+        call: what an API said, see ``Generation``.
     """
 
     kind: ClassVar[str] = "failure"
     reason: str
     state: str = "error"
+    call: dict[str, Any] = field(default_factory=dict)
 
 
 Response = NextToken | Generation | Plain | Failure

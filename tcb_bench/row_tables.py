@@ -16,7 +16,7 @@ Values = Sequence[float | None]
 MEDIANS = (
     *("delta_tcb", "log10_delta_tcb", "flip_radius", "relative_delta", "relative_flip_radius"),
     *("v_eff", "logit_margin", "p_top1", "p_top2", "nll", "entropy", "h_norm"),
-    *("choice_margin", "choice_flip_radius"),
+    *("choice_margin", "choice_flip_radius", "v_eff_low", "v_eff_high", "top_mass"),
 )
 LOG10_MEANS = ("delta_tcb", "flip_radius", "relative_delta", "relative_flip_radius")
 MEANS = ("v_eff", "logit_margin", "p_top1", "p_top2", "nll", "entropy", "answer_mass")

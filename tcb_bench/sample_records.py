@@ -31,8 +31,9 @@ class ScoreRow(Record):
     stability_mean: dict[str, float] | None = Field(
         default=None, description="means over all tokens of the answer: log10 of lengths"
     )
-    choice_logprobs: list[float] | None = Field(
-        default=None, description="natural log-probability of each given answer"
+    choice_logprobs: list[float | None] | None = Field(
+        default=None,
+        description="natural log-probability of each given answer; null: not shown by an API",
     )
     greedy_is_choice: float | None = Field(
         default=None, description="1 where the top token is a given answer, else 0"
@@ -44,8 +45,13 @@ class ScoreRow(Record):
     finish_reason: str | None = Field(
         default=None, description="stop (its own end or a stop string) or length (cut off)"
     )
-    completion_tokens: Count | None = Field(default=None, description="tokens generated")
+    completion_tokens: Count | None = Field(
+        default=None, description="tokens generated; null where one bill covers several texts"
+    )
     prompt_tokens: Count | None = Field(default=None, description="tokens the model saw")
+    unsupported: bool | None = Field(
+        default=None, description="true: the model takes no such request, and it was not sent"
+    )
     conflict: Conflict = Field(description="accuracy and confidence against stability")
 
 
@@ -56,6 +62,11 @@ class RunRow(ScoreRow):
     reused_from: str | None = Field(description="key of the equal response at temperature 0")
     greedy_token: str | None = Field(default=None, description="text of the top token")
     text: str | None = Field(default=None, description="the whole text of a generation")
+    call: dict[str, Any] | None = Field(
+        default=None,
+        description="of an API: id, model, system_fingerprint, finish_reason, choice of n, fields "
+        "sent, and at choice 0 the usage that is billed",
+    )
     reasoning_chars: Count | None = Field(
         default=None, description="characters of the text that are reasoning"
     )

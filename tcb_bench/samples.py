@@ -55,6 +55,7 @@ def _sample(
                 **row,
                 **tokens,
                 **extra,
+                **_call_of(response),
                 "reused_from": store.reused_from(key) if key else None,
             }
         )
@@ -78,6 +79,12 @@ def _text_of(response: Response) -> dict[str, Any]:
         return {}
     start = response.answer_start
     return {"text": response.text} | ({"reasoning_chars": start} if start else {})
+
+
+def _call_of(response: Response) -> dict[str, Any]:
+    """What an API said beside its answer; reasoning stays in the store."""
+    call = {k: v for k, v in getattr(response, "call", {}).items() if k != "reasoning"}
+    return {"call": call} if call else {}
 
 
 def _beside(task: Any, doc: Mapping[str, Any]) -> dict[str, Any]:

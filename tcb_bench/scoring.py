@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 SCALED_BY_EPSILON = ("delta_tcb", "relative_delta")
 MAX_LOG10 = 300.0  # a float64 holds 1e308, and h_norm divides
 NOT_FOUND = "no number found in the answer"
+UNSUPPORTED = "unsupported"
+CLOSED = (
+    *("delta_tcb", "log10_delta_tcb", "flip_radius", "relative_delta", "relative_flip_radius"),
+    *("v_eff", "h_norm"),
+)
+"""Quantities that need a model's weights or all of its distribution, which no API gives."""
+
+CLOSED_REASON = (
+    "delta_tcb and flip_radius need the output embedding, which an API does not give; "
+    "v_eff lies between v_eff_low and v_eff_high"
+)
 
 
 def score(
@@ -47,12 +58,18 @@ def score(
         return _score_text(response, target, spec, reference)
     reason = response.reason if isinstance(response, Failure) else "not a response of this task"
     state = response.state if isinstance(response, Failure) else "unscored"
-    return {"state": state, "acc": None, "answer": None, "reason": reason, "stability": {}}
+    row = {"state": state, "acc": None, "answer": None, "reason": reason, "stability": {}}
+    if state == UNSUPPORTED:  # of the condition, so that its rows are none of the model's failures
+        row |= {"state": "unscored", "unsupported": True}
+    return row
 
 
 def _score_choice(response: NextToken, target: Any, spec: TcbSpec) -> dict[str, Any]:
     logprobs = response.choice_logprobs
-    best = max(range(len(logprobs)), key=logprobs.__getitem__) if logprobs else None
+    known = {i: value for i, value in enumerate(logprobs) if value is not None}
+    best = max(known, key=known.__getitem__) if known else None
+    if response.without and response.choice_tokens:
+        return _score_letter(response, target)
     values, reason = _finite(response.stability, spec.epsilon)
     if "choice_mass" in values:
         values["answer_mass"] = values.pop("choice_mass")
@@ -64,12 +81,25 @@ def _score_choice(response: NextToken, target: Any, spec: TcbSpec) -> dict[str, 
         if best is None
         else reason,
         "stability": values,
-        "choice_logprobs": [round(value, 6) for value in logprobs],
+        "choice_logprobs": [None if v is None else round(v, 6) for v in logprobs],
         "greedy_token": response.token_text,
     }
     if best is not None:
         row["greedy_is_choice"] = float(response.token in response.choice_tokens)
     return row
+
+
+def _score_letter(response: NextToken, target: Any) -> dict[str, Any]:
+    """The letter that a reply names; a reply that names none is a wrong answer of the model."""
+    found = response.token if response.token >= 0 else None
+    return {
+        "state": "scored" if response.token_text.strip() else "empty",
+        "acc": 0.0 if found is None else float(found == int(target)),
+        "answer": None if found is None else choice_letter(found),
+        "reason": response.without,
+        "stability": {},
+        "text": response.token_text,
+    }
 
 
 def _score_text(
@@ -87,7 +117,7 @@ def _score_text(
         "reason": reason,
         "stability": values,
         "finish_reason": response.finish_reason,
-        "completion_tokens": len(response.tokens),
+        "completion_tokens": response.completion_tokens,
     }
     if reference is not None:
         row["scores"] = text_scores(response.answer, str(target), reference)
@@ -126,6 +156,8 @@ def _critical_stability(
     """Quantities at the critical token by today's rule, or why there are none."""
     if spec.position is None:
         return {}, None
+    if response.without:
+        return {}, response.without
     start = response.answer_start
     token = critical_token(spec.position, response.text, response.offsets, start=start)
     if token is None:
@@ -157,9 +189,12 @@ def _finite(row: Row, epsilon: float) -> tuple[dict[str, float | None], str | No
         values |= _beyond_float32(row, epsilon)
         values["log10_delta_tcb"] = row["log10_delta_tcb"] + math.log10(epsilon)
     lost = [name for name, value in values.items() if value is None or not math.isfinite(value)]
-    for name in lost:
-        values[name] = None
-    return values, f"not finite: {', '.join(sorted(lost))}" if lost else None
+    reasons = [f"not finite: {', '.join(sorted(lost))}"] if lost else []
+    if "top_mass" in row:
+        lost += CLOSED
+        reasons.append(CLOSED_REASON)
+    values |= dict.fromkeys(lost)
+    return values, "; ".join(reasons) or None
 
 
 def _over_answer(response: Generation, epsilon: float) -> dict[str, float]:

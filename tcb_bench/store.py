@@ -13,7 +13,7 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,9 @@ from tcb_bench.responses import Failure, Response, from_record, to_record
 
 STORE_FILE = "store.sqlite"
 STORE_VERSION = 1
+OPEN_STATES = ("error", "filtered", "unsupported")
+"""States of a stored failure that a later run takes up again."""
+
 _PROBE_BYTES = 1 << 20
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -42,6 +45,10 @@ CREATE TABLE IF NOT EXISTS samples (
     idx INTEGER NOT NULL, repeat INTEGER NOT NULL, key TEXT NOT NULL,
     PRIMARY KEY (manifest, task, document, idx, repeat)) WITHOUT ROWID;
 """
+
+
+Kept = tuple[str, dict[str, Any], Response, str | None]
+"""Key, identity, response, and the key of the repeat that it is a copy of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +165,31 @@ class Store:
         self, key: str, request: dict[str, Any], response: Response, reused_from: str | None = None
     ) -> None:
         """Commits one response; an earlier one under the same key (a failure, say) is replaced."""
-        state = response.state if isinstance(response, Failure) else "answered"
-        row = (key, state, _pack(request), _pack(to_record(response)), reused_from, time.time())
+        self.put_all([(key, request, response, reused_from)])
+
+    def put_all(self, kept: Sequence[Kept], spent: Mapping[str, float] | None = None) -> None:
+        """Commits responses together, with one sync, and what was ``spent`` in all by then."""
+        rows = [_row(*each) for each in kept]
         with self._translated():
-            self._db.execute("INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?, ?)", row)
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._db.executemany(
+                    "INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?, ?)", rows
+                )
+                if spent is not None:
+                    text = json.dumps(spent, sort_keys=True)
+                    self._db.execute("INSERT OR REPLACE INTO meta VALUES ('spent', ?)", (text,))
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:  # some errors have rolled it back already
+                    self._db.execute("ROLLBACK")
+                raise
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """What all invocations spent at an API: requests, tokens by name, usd; empty for none."""
+        found: dict[str, float] = json.loads(self.meta("spent") or "{}")
+        return found
 
     def get(self, key: str) -> Response | None:
         """The response under ``key``, or None."""
@@ -181,13 +209,18 @@ class Store:
         row = self._db.execute("SELECT reused_from FROM responses WHERE key = ?", (key,)).fetchone()
         return row[0] if row else None
 
-    def answered(self, keys: Iterable[str]) -> set[str]:
-        """Those of ``keys`` that need no asking: all but errors and filtered answers."""
+    def answered(self, keys: Iterable[str], *, is_final: bool = False) -> set[str]:
+        """Those of ``keys`` that need no asking: all but errors and filtered answers.
+
+        ``is_final``: these count as answers, too; what a model did not take is looked at again.
+        """
+        open_states = ("unsupported",) if is_final else OPEN_STATES
+        marks = ", ".join("?" * len(open_states))
         with self._translated():
             have = {
                 k
                 for (k,) in self._db.execute(
-                    "SELECT key FROM responses WHERE state NOT IN ('error', 'filtered')"
+                    f"SELECT key FROM responses WHERE state NOT IN ({marks})", open_states
                 )
             }
         return have.intersection(keys)
@@ -196,7 +229,7 @@ class Store:
         """Number of stored responses, failures left out."""
         return int(
             self._db.execute(
-                "SELECT count(*) FROM responses WHERE state NOT IN ('error', 'filtered')"
+                f"SELECT count(*) FROM responses WHERE state NOT IN {OPEN_STATES}"
             ).fetchone()[0]
         )
 
@@ -253,6 +286,13 @@ class Store:
             "SELECT task, document, idx, repeat, key FROM samples WHERE manifest = ?", (manifest,)
         )
         return {(task, document, idx, repeat): key for task, document, idx, repeat, key in rows}
+
+
+def _row(
+    key: str, request: dict[str, Any], response: Response, reused_from: str | None
+) -> tuple[Any, ...]:
+    state = response.state if isinstance(response, Failure) else "answered"
+    return key, state, _pack(request), _pack(to_record(response)), reused_from, time.time()
 
 
 def _pack(value: object) -> bytes:

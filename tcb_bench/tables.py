@@ -68,10 +68,11 @@ class Progress:
             disable=not sys.stderr.isatty(),
         )
 
-    def report(self, done: int, total: int, tokens: int = 0) -> None:
+    def report(self, done: int, total: int, tokens: int = 0, note: str = "") -> None:
         """Shows that ``done`` of ``total`` responses of the present kind are in the store.
 
-        ``tokens`` is how many were generated since the first report.
+        ``tokens`` is how many were generated since the first report; ``note`` is what else a
+        person wants to see: money, failed attempts.
         """
         self.done, self.total = done, total
         if self._task is None or self._bar.tasks[self._task].total != total:
@@ -83,6 +84,7 @@ class Progress:
         seconds, new = time.monotonic() - self._begun[0], tokens - self._begun[1]
         if new and seconds > 1:
             rate += f" {new / seconds:,.0f} tokens/s"
+        rate += f"  {note}" if note else ""
         self._bar.update(self._task, completed=done, rate=rate)
 
     def stop(self) -> None:

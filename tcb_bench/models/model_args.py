@@ -10,7 +10,7 @@ from tcb_bench.errors import UsageError
 
 TEXT_KEYS = frozenset(
     "pretrained revision tokenizer gguf_file subfolder peft delta dtype device "
-    "attn_implementation token api_key base_url model".split()
+    "attn_implementation token api_key api_key_env base_url model".split()
 )
 """Arguments that are names: a model called 1234 or none is no number and not None."""
 

@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from tcb_bench.errors import ModelError, UnknownName, UsageError
+from tcb_bench.models.chat_options import PROVIDERS as API_PROVIDERS
+from tcb_bench.models.chat_options import ApiOptions
 from tcb_bench.models.model_args import parse_model_args
 
 PROVIDERS: dict[str, str] = {
     "demo": "tcb_bench.models.hf_load:load_hf",
     "hf": "tcb_bench.models.hf_load:load_hf",
     "vllm": "tcb_bench.models.vllm_load:load_vllm",
+    **dict.fromkeys(API_PROVIDERS, "tcb_bench.models.chat_load:load_chat"),
 }
 """Provider -> ``module:function`` from a ``ModelSpec`` and a file for its log to the model."""
 
@@ -36,11 +39,18 @@ class ModelSpec:
         provider: a key of ``PROVIDERS``.
         name: the model's name with that provider: a hub id or a local path; ``demo`` for the demo.
         kwargs: keyword arguments of the back end; not in the repr, since one may be a key.
+        api: how an API is asked; None for local models.
     """
 
     provider: str
     name: str
     kwargs: dict[str, Any] = field(default_factory=dict, repr=False)
+    api: ApiOptions | None = None
+
+    @property
+    def is_api(self) -> bool:
+        """Whether the model is asked by HTTP, so that its weights are not here."""
+        return self.provider in API_PROVIDERS
 
     @property
     def label(self) -> str:
@@ -70,15 +80,18 @@ def resolve(
     device: str | None = None,
     dtype: str | None = None,
     batch_size: int | str = "auto",
+    api: ApiOptions | None = None,
 ) -> ModelSpec:
     """The model that ``--model``, ``--model_args`` and their companions name.
 
     Args:
-        model: ``demo``, ``hf/<hub id or path>``, or lm-eval's ``hf`` with ``pretrained=``.
+        model: ``demo``, ``hf/<hub id or path>``, ``openai/<name>``, ``deepseek/<name>``,
+            ``compatible/<name>`` with ``base_url=``, or lm-eval's ``hf`` with ``pretrained=``.
         model_args: lm-eval's ``name=value,name=value``; see ``parse_model_args``.
         device: ``cuda``, ``cpu``, ...; None = the best there is.
         dtype: as in lm-eval; None = the model's own.
         batch_size: a count >= 1, or ``auto``.
+        api: how an API is asked.
 
     Raises:
         UnknownName: nobody provides such models.
@@ -92,6 +105,8 @@ def resolve(
         raise UnknownName("model provider", provider, PROVIDERS, hint)
     given = {"device": device, "dtype": dtype}
     given["batch_size"] = None if batch_size == "auto" else str(batch_size)
+    if provider in API_PROVIDERS:
+        return _api(provider, name, parse_model_args(model_args), given, api or ApiOptions())
     kwargs = _merge(parse_model_args(model_args), {k: v for k, v in given.items() if v is not None})
     kwargs["batch_size"] = _batch_size(kwargs.get("batch_size", "auto"))
     if provider == "demo":
@@ -143,6 +158,23 @@ def demo_files() -> tuple[Path, str]:
     if folder is None or file is None:
         raise ModelError(DEMO_MISSING)
     return folder, file.name
+
+
+def _api(
+    provider: str,
+    name: str,
+    kwargs: dict[str, Any],
+    local: Mapping[str, str | None],
+    api: ApiOptions,
+) -> ModelSpec:
+    for option, value in local.items():
+        if value is not None or option in kwargs:
+            raise UsageError(f"--{option} is for local models; {provider} has no use for it")
+    named = kwargs.pop("model", "") or kwargs.pop("pretrained", "")
+    if bool(name) == bool(named):
+        what = "it is named twice" if name else "nothing names one"
+        raise UsageError(f"which model of {provider}? {what}; write --model {provider}/NAME")
+    return ModelSpec(provider, name or named, kwargs, api)
 
 
 def _demo(name: str, kwargs: dict[str, Any]) -> ModelSpec:

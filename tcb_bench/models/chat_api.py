@@ -1,0 +1,340 @@
+"""Models behind an API: OpenAI, DeepSeek, and every server that speaks the same protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter as Counter_
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import cached_property, partial
+from types import SimpleNamespace
+from typing import Any
+
+from lm_eval.api.instance import Instance
+
+from tcb_bench.errors import ModelError
+from tcb_bench.models.capabilities import Capability
+from tcb_bench.models.chat_budget import Budget
+from tcb_bench.models.chat_client import Client, Connection
+from tcb_bench.models.chat_faults import Fault
+from tcb_bench.models.chat_keeper import Keeper, OnResponse
+from tcb_bench.models.chat_lm_eval import LmEvalChat
+from tcb_bench.models.chat_options import ApiOptions
+from tcb_bench.models.chat_prediction import prediction
+from tcb_bench.models.chat_probe import logprobs_depend_on_temperature
+from tcb_bench.models.chat_reply import TEMPERED, call_of, generation, usage_of
+from tcb_bench.models.chat_request import (
+    LETTER_TOKENS,
+    as_messages,
+    body_of,
+    lengths,
+    sampling_fields,
+    unsupported,
+)
+from tcb_bench.models.chat_tokens import Counter
+from tcb_bench.models.chat_traffic import Job, Traffic
+from tcb_bench.models.sampling import Sampling
+from tcb_bench.responses import Failure, Response
+
+NEUTRAL = {"until": (), "top_p": 1.0, "top_k": 0, "repetition_penalty": 1.0}
+
+
+class ChatAPI(LmEvalChat):
+    """A model that is asked by HTTP; its weights are closed, so delta_tcb of it is unknown.
+
+    Attributes:
+        name: ``provider/model``.
+        capability: what the model takes; of an unknown one what a probe found.
+        budget: what was spent, and the limits.
+        traffic: what became of the requests of this process.
+    """
+
+    reuses_at_zero = False
+    is_chat = True
+
+    def __init__(
+        self,
+        capability: Capability,
+        connection: Connection,
+        options: ApiOptions,
+        budget: Budget,
+        counter: Counter,
+    ) -> None:
+        """Sends nothing yet."""
+        super().__init__()
+        self.name = f"{capability.provider}/{capability.model}"
+        self.capability, self.connection = capability, connection
+        self.options, self.budget, self.counter = options, budget, counter
+        self.traffic = Traffic(options, budget)
+        self.tempered: bool | None = None  # whether log-probabilities depend on the temperature
+        self.model_sampling: dict[str, Any] = {}  # an API's defaults are neutral, or not known
+        self.tokenizer = SimpleNamespace(chat_template="messages of a chat API")
+
+    @property
+    def tokenizer_name(self) -> str:
+        """What lm-eval calls the tokenizer; the model's own is not known."""
+        return self.name
+
+    @property
+    def temperature_effective(self) -> str:
+        """Whether the temperature acts: true, false, remapped or unknown."""
+        return self.capability.temperature_effective
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What another model must share for its responses to be this one's; part of store keys."""
+        return {
+            "backend": self.capability.provider,
+            "model": self.capability.model,
+            "base_url": self.connection.base_url,
+            "extra_body": dict(self.connection.extra_body),
+            "answer_tokens": self.options.answer_tokens,
+            "reasoning_tokens": self.options.reasoning_tokens,
+            "top_logprobs": self.options.top_logprobs,
+        }
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What results say of the model: identity, what it takes, no weights."""
+        return self.identity | {
+            "capability": asdict(self.capability),
+            "weight_radius": None,
+            "logprobs_depend_on_temperature": self.tempered,
+            "token_counts": self.counter.kind,
+        }
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """Requests, tokens and USD of the run folder so far, for its store."""
+        return {**self.budget.usage, "usd": self.budget.usd}
+
+    @property
+    def retries_errors(self) -> bool:
+        """Whether a resumed run asks failed requests again."""
+        return self.options.retry_on_error
+
+    @property
+    def stopped(self) -> str | None:
+        """Why the run ended before all was asked; None where it did not."""
+        return self.traffic.stopped
+
+    @property
+    def learned(self) -> dict[str, Any]:
+        """What is known only at the end: money, failed attempts by kind, log-probabilities."""
+        return {
+            "spent": self.spent if self.budget.price else {**self.spent, "usd": None},
+            "failed_attempts": dict(self.traffic.faults),
+            "logprobs_depend_on_temperature": self.tempered,
+            "stopped": self.traffic.stopped,
+        }
+
+    def preview(self, texts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """What is known before anything is sent, in lines for a person.
+
+        Args:
+            texts: task or condition -> every sampling parameter of its requests.
+
+        Raises:
+            UsageError: a reply would be longer than the model gives.
+        """
+        reasons: Counter_[str] = Counter_()
+        for kwargs in texts.values():
+            given = Sampling.from_kwargs({**kwargs, "seed": 0})
+            reasons.update(filter(None, [unsupported(given, self.capability)]))
+            lengths(int(given.max_gen_toks), self.capability, self.options, self.name)
+        lines = [
+            f"unsupported: {n} of {len(texts)} conditions, not sent: {reason}"
+            for reason, n in reasons.items()
+        ]
+        temperatures = {float(kwargs["temperature"]) for kwargs in texts.values()}
+        own = self.capability
+        if own.temperature_effective in ("false", "remapped") and (temperatures - {1.0}):
+            what = {"false": "has no effect", "remapped": "is changed by the provider"}
+            note = f" ({own.temperature_note})" if own.temperature_note else ""
+            lines.append(
+                f"{self.name}: the temperature {what[own.temperature_effective]}{note}; results "
+                f"say temperature_effective: {own.temperature_effective}"
+            )
+        if own.retires:
+            lines.append(f"{self.name}: the provider stops serving this name on {own.retires}")
+        return lines
+
+    def note(self, left: int) -> str:
+        """Money so far and as it looks in the end, and failed attempts by kind, for the bar."""
+        parts = []
+        if self.budget.price:
+            parts.append(f"${self.budget.usd:.4g} of ~${self.budget.projected(left):.3g}")
+        parts += [f"{n} x {kind}" for kind, n in self.traffic.faults.most_common(3)]
+        return ", ".join(parts)
+
+    def begin(self, spent: Mapping[str, float]) -> None:
+        """Takes over what earlier invocations of the run folder spent."""
+        self.budget.begin(spent)
+
+    def next_token(
+        self, requests: Sequence[Instance], on_response: OnResponse | None = None
+    ) -> list[Response]:
+        """The first token of each reply and the log-probabilities of the choices.
+
+        They are asked at temperature 1, which leaves the distribution as it is wherever an API
+        takes it. Without log-probabilities the answer is the letter that the reply names.
+        """
+        return self._answer(requests, self._predictions, on_response)
+
+    def generate_traced(
+        self, requests: Sequence[Instance], on_response: OnResponse | None = None
+    ) -> list[Response]:
+        """Texts, with what the likeliest tokens say of stability at the critical or all tokens.
+
+        Repeats of one prompt at a temperature above 0 are choices of one request where the model
+        gives several, so that the prompt is paid once; the first one's seed is then sent.
+        """
+        return self._answer(requests, self._texts, on_response)
+
+    @property
+    def top_logprobs(self) -> int:
+        """How many are asked for with each token; 0 = none."""
+        return min(self.options.top_logprobs, self.capability.top_logprobs)
+
+    def _predictions(self, requests: Sequence[Instance], done: OnResponse) -> Iterator[Job]:
+        top = self.top_logprobs
+        has_temperature = self.capability.temperature is not None
+        temperature = 1.0 if top or not has_temperature else 0.0
+        given = Sampling(temperature=temperature, max_gen_toks=1, seed=0, **NEUTRAL)
+        size = lengths(1 if top else LETTER_TOKENS, self.capability, self.options, self.name)
+        fields = sampling_fields(given, self.capability)
+        for index, request in enumerate(requests):
+            context, choices = request.args
+            read = partial(self._read_prediction, tuple(choices))
+            yield self._job([index], context, fields, 1 if top else size.sent, top, read)
+
+    def _texts(self, requests: Sequence[Instance], done: OnResponse) -> Iterator[Job]:
+        for members, context, given in self._grouped(requests):
+            reason = unsupported(given, self.capability)
+            if reason:
+                for member in members:
+                    done(member, Failure(reason, "unsupported"))
+                continue
+            size = lengths(int(given.max_gen_toks), self.capability, self.options, self.name)
+            top = self.top_logprobs if given.stability_at != "none" else 0
+            fields = sampling_fields(given, self.capability)
+            read = partial(self._read_text, given)
+            yield self._job(members, context, fields, size.sent, top, read)
+
+    def _grouped(
+        self, requests: Sequence[Instance]
+    ) -> Iterator[tuple[list[int], str, Sampling]]:
+        """Neighbours that differ in nothing but the seed, as many as fit one request."""
+        members: list[int] = []
+        key: object = None
+        for index, request in enumerate(requests):
+            context, kwargs = request.args
+            own = (context, {k: v for k, v in kwargs.items() if k != "seed"})
+            most = self.capability.n if kwargs.get("temperature", 0) > 0 else 1
+            if members and (own != key or len(members) >= most):
+                yield members, *_first(requests[members[0]])
+                members = []
+            members.append(index)
+            key = own
+        if members:
+            yield members, *_first(requests[members[0]])
+
+    def _job(
+        self,
+        members: list[int],
+        context: str,
+        fields: Mapping[str, Any],
+        max_tokens: int,
+        top: int,
+        read: Callable[[dict[str, Any], dict[str, Any]], Response],
+    ) -> Job:
+        messages = as_messages(context, self.capability.system_role)
+        body = body_of(
+            messages,
+            fields,
+            self.capability,
+            max_tokens=max_tokens,
+            top_logprobs=top,
+            extra_body=self.connection.extra_body,
+        )
+        bound = self.counter.bound(messages) if self.budget.is_limited else 0
+        return Job(members, body, read, bound, max_tokens)
+
+    def _read_text(
+        self, given: Sampling, choice: dict[str, Any], call: dict[str, Any]
+    ) -> Response:
+        return generation(choice, given, call, self._unusable(float(given.temperature)))
+
+    def _read_prediction(
+        self, choices: tuple[str, ...], choice: dict[str, Any], call: dict[str, Any]
+    ) -> Response:
+        return prediction(choice, choices, call, self._unusable(1.0))
+
+    def _unusable(self, temperature: float) -> str | None:
+        is_raw = temperature == 1 or self.tempered is False
+        return None if is_raw or not self.top_logprobs else TEMPERED
+
+    def _answer(
+        self,
+        requests: Sequence[Instance],
+        jobs_of: Callable[[Sequence[Instance], OnResponse], Iterator[Job]],
+        on_response: OnResponse | None,
+    ) -> list[Response]:
+        """Sends what ``jobs_of`` makes; without ``on_response`` the responses are collected.
+
+        Raises:
+            ModelError: the API refuses every request, in one line.
+        """
+        if self.tempered is None and any(map(_needs_raw, requests)) and self.top_logprobs:
+            self.tempered = asyncio.run(self._dependence())
+        collected: dict[int, Response] = {}
+        keeper = Keeper(on_response or collected.__setitem__)
+        try:
+            asyncio.run(self._drive(jobs_of(requests, keeper.add), keeper))
+        except Fault as fault:
+            raise ModelError(f"{self.name}: {fault.message}") from None
+        if on_response:
+            return []
+        rest = Failure(f"not asked: {self.traffic.stopped}")
+        return [collected.get(index, rest) for index in range(len(requests))]
+
+    async def _dependence(self) -> bool | None:
+        async with Client(self.connection, self.options) as client:
+            return await logprobs_depend_on_temperature(
+                client, self.capability, self.top_logprobs
+            )
+
+    async def _drive(self, jobs: Iterator[Job], keeper: Keeper) -> None:
+        try:
+            async with Client(self.connection, self.options) as client:
+                await self.traffic.run(jobs, partial(self._send, client), keeper.take)
+        finally:
+            keeper.flush()
+
+    async def _send(self, client: Client, job: Job) -> dict[int, Response]:
+        """One request; its choices are matched to the job's members by their index."""
+        n = len(job.members)
+        body = {**job.body, "n": n} if n > 1 else job.body
+        reply = await client.chat(body)
+        self.budget.add(usage_of(reply))
+        self.budget.answered += n
+        answers: dict[int, Response] = {}
+        for choice in reply["choices"]:
+            index = int(choice.get("index") or 0)
+            if index < n and job.members[index] not in answers:
+                call = call_of(reply, choice, body, n)
+                answers[job.members[index]] = job.read(choice, call)
+        return answers
+
+
+def _needs_raw(request: Instance) -> bool:
+    """Whether stability is wanted of a text at another temperature than 1."""
+    kwargs = request.args[1]
+    if not isinstance(kwargs, dict):
+        return False
+    return kwargs.get("stability_at", "none") != "none" and kwargs.get("temperature") != 1
+
+
+def _first(request: Instance) -> tuple[str, Sampling]:
+    context, kwargs = request.args
+    return context, Sampling.from_kwargs(kwargs)

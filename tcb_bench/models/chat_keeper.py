@@ -1,0 +1,55 @@
+"""Responses on their way to whoever keeps them: several at a time, since each write is a sync."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from tcb_bench.responses import Response
+
+OnResponse = Callable[[int, Response], None]
+MOST = 512  # responses that wait at a time
+GATHER_S = 0.01
+"""How long responses are gathered before they are written together."""
+
+
+class Keeper:
+    """Hands (index, response) pairs on; a function with a method ``many`` gets them as a list."""
+
+    def __init__(self, on_response: OnResponse) -> None:
+        """``on_response`` keeps one response, and is durable when it returns."""
+        self._one = on_response
+        self._many = getattr(on_response, "many", None)
+        self._waiting: list[tuple[int, Response]] = []
+        self._is_due = False
+
+    def add(self, index: int, response: Response) -> None:
+        """Takes a response; it is written with the next ones, or by ``flush``."""
+        self._waiting.append((index, response))
+        if len(self._waiting) >= MOST:
+            self.flush()
+
+    async def take(self, index: int, response: Response) -> None:
+        """Takes a response and sees to it that it is written within ``GATHER_S``.
+
+        Whatever the write raises (a full disk) is raised here, so that the run stops.
+        """
+        self.add(index, response)
+        if self._is_due:
+            return
+        self._is_due = True
+        try:
+            await asyncio.sleep(GATHER_S)
+        finally:
+            self._is_due = False
+        self.flush()
+
+    def flush(self) -> None:
+        """Writes all that waits."""
+        pairs, self._waiting = self._waiting, []
+        if self._many is not None:
+            if pairs:
+                self._many(pairs)
+            return
+        for index, response in pairs:
+            self._one(index, response)

@@ -1,0 +1,58 @@
+"""What a user says about requests to an API: traffic, retries, money, and how long to wait."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from tcb_bench.errors import UsageError
+
+PROVIDERS = ("openai", "deepseek", "compatible")
+"""Providers of ``--model provider/name`` that are reached by HTTP."""
+
+REASONING_TOKENS = 8192
+"""Room for reasoning beside the answer, for models whose token limit counts both."""
+
+MODES = ("online", "batch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiOptions:
+    """How an API is asked. Built once by the command line or a caller, then only read."""
+
+    max_connections: int = 32  # requests at the same time, at most; fewer after a 429
+    max_retries: int = 6  # further attempts of one request; waiting out a 429 is not counted
+    retry_on_error: bool = True  # whether a resumed run asks failed requests again
+    cost_limit: float | None = None  # USD of a run folder in all; None = no limit
+    token_limit: int | None = None  # prompt and completion tokens of a run folder in all
+    requests_per_minute: float | None = None  # None = what the API takes
+    answer_tokens: int | None = None  # in place of the task's max_gen_toks
+    reasoning_tokens: int = REASONING_TOKENS  # beside those, for reasoning models
+    top_logprobs: int = 20  # tokens with log-probabilities at most; 0 = ask for none
+    api_mode: str = "online"  # or batch: OpenAI's Batch API
+    prices: Path | None = None  # a user's price file over the shipped one
+    connect_timeout_s: float = 20.0
+    read_timeout_s: float = 300.0  # without a byte; blank keep-alive lines count as bytes
+    total_timeout_s: float = 1800.0  # for one attempt
+
+    def __post_init__(self) -> None:
+        """Refuses what no run could use."""
+        for name, least in (("max_connections", 1), ("max_retries", 0), ("top_logprobs", 0)):
+            if getattr(self, name) < least:
+                raise UsageError(f"--{name} {getattr(self, name)}: give a number >= {least}")
+        for name in ("answer_tokens", "token_limit"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise UsageError(f"--{name} {value}: give a number >= 1")
+        if self.reasoning_tokens < 0:
+            raise UsageError(f"--reasoning_tokens {self.reasoning_tokens}: give a number >= 0")
+        for name in ("cost_limit", "requests_per_minute"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise UsageError(f"--{name} {value:g}: give a number above 0")
+        for name in ("connect_timeout_s", "read_timeout_s", "total_timeout_s"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise UsageError(f"{name.removesuffix('_s')}={value}: give seconds above 0")
+        if self.api_mode not in MODES:
+            raise UsageError(f"--api_mode {self.api_mode}: give online or batch")

@@ -1,0 +1,172 @@
+"""What a model that no table knows takes: each field is tried once, in a few short requests."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from tcb_bench.models.capabilities import Capability
+from tcb_bench.models.chat_client import Client
+from tcb_bench.models.chat_faults import Fault
+
+QUESTION = "Write one English word, chosen at random, and nothing else."
+SHORT = 24  # tokens of a reply
+TRIES = 5
+TRIED: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    ("top_p", (1.0,)),
+    ("seed", (1,)),
+    ("stop", (["\n\n\n###", "@@@@", "%%%%", "~~~~"], ["\n\n\n###"])),
+    ("n", (2,)),
+    ("top_k", (-1, 0)),
+    ("min_p", (0.0,)),
+    ("repetition_penalty", (1.0,)),
+)
+"""Fields and the values they are tried with, the first that is taken counts."""
+
+
+async def ask(client: Client, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The reply, after waiting out what heals by itself.
+
+    Raises:
+        Fault: it does not heal.
+    """
+    for attempt in range(TRIES):
+        try:
+            return await client.chat(body)
+        except Fault as fault:
+            if fault.action not in ("retry", "wait") or attempt == TRIES - 1:
+                raise
+            pause = random.uniform(0.5, 1) * 2**attempt  # noqa: S311 - jitter, no secret
+            await asyncio.sleep(max(pause, fault.wait_s or 0))
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+async def _takes(client: Client, body: Mapping[str, Any], **more: Any) -> dict[str, Any] | None:
+    """The reply with further fields, or None where the API refuses them."""
+    try:
+        return await ask(client, {**body, **more})
+    except Fault as fault:
+        if fault.action in ("condition", "stop") and fault.kind in ("400", "422"):
+            return None
+        raise
+
+
+async def probe(client: Client, provider: str, model: str) -> Capability:
+    """Finds out what a model takes; some 20 requests of a few tokens.
+
+    A field that is taken without an error may still be ignored: that a temperature acts is said
+    only where three texts at 0 agree and three at 1.8 do not.
+
+    Raises:
+        Fault: the model cannot be asked at all.
+    """
+    message = {"role": "user", "content": QUESTION}
+    body: dict[str, Any] = {"model": model, "messages": [message], "max_tokens": SHORT}
+    field = "max_tokens"
+    if await _takes(client, body) is None:
+        field = "max_completion_tokens"
+        body[field] = body.pop("max_tokens")
+        await ask(client, body)
+    taken: dict[str, Any] = {}
+    for name, values in TRIED:
+        for value in values:
+            reply = await _takes(client, body, **{name: value})
+            if reply is not None and (name != "n" or len(reply["choices"]) == 2):
+                taken[name] = value
+                break
+    has_temperature = await _takes(client, body, temperature=0.5) is not None
+    system = {"role": "system", "content": "Be brief."}
+    has_system = await _takes(client, {**body, "messages": [system, message]}) is not None
+    is_reasoning, effective = False, "unknown"
+    if has_temperature:
+        is_reasoning, effective = await _heeds_temperature(client, body)
+    return Capability(
+        provider=provider,
+        model=model,
+        is_known=False,
+        temperature=(0.0, 2.0) if has_temperature else None,
+        temperature_effective=effective if has_temperature else "false",
+        max_tokens_field=field,
+        max_tokens=None,
+        counts_reasoning=True,
+        is_reasoning=is_reasoning,
+        stop_limit=len(taken.get("stop", ())),
+        top_logprobs=await _top_logprobs(client, body),
+        seed="seed" in taken,
+        n=128 if "n" in taken else 1,
+        top_p="top_p" in taken,
+        extra=tuple(name for name in ("top_k", "min_p", "repetition_penalty") if name in taken),
+        system_role="system" if has_system else "user",
+        has_batch=False,
+        context=None,
+        source="",
+        note="probed",
+        top_k_off=taken.get("top_k", -1),
+    )
+
+
+async def _heeds_temperature(client: Client, body: Mapping[str, Any]) -> tuple[bool, str]:
+    """Whether the model reasons before it answers, and whether its temperature acts."""
+    texts: dict[float, set[str]] = {}
+    reasons = False
+    for temperature in (0.0, 1.8):
+        replies = [
+            await _takes(client, body, temperature=temperature) for _ in range(3)
+        ]
+        messages = [reply["choices"][0].get("message") or {} for reply in replies if reply]
+        reasons = reasons or any(m.get("reasoning_content") or m.get("reasoning") for m in messages)
+        texts[temperature] = {str(message.get("content") or "") for message in messages}
+    is_still, is_varied = len(texts[0.0]) == 1, len(texts[1.8]) > 1
+    return reasons, "true" if is_still and is_varied and not reasons else "unknown"
+
+
+async def _top_logprobs(client: Client, body: Mapping[str, Any]) -> int:
+    """The highest ``top_logprobs`` of 20, 10 and 5 that the API gives; 0 = none."""
+    for top in (20, 10, 5):
+        reply = await _takes(client, body, logprobs=True, top_logprobs=top)
+        entries = first_entries(reply) if reply is not None else {}
+        if len(entries) >= 2:
+            return top
+    return 0
+
+
+def first_entries(reply: Mapping[str, Any]) -> dict[str, float]:
+    """Token -> log-probability, of the likeliest first tokens of a reply."""
+    content = (reply["choices"][0].get("logprobs") or {}).get("content") or []
+    top = content[0].get("top_logprobs") or [] if content else []
+    return {str(each["token"]): float(each["logprob"]) for each in top}
+
+
+async def logprobs_depend_on_temperature(
+    client: Client, capability: Capability, top: int
+) -> bool | None:
+    """Whether the API divides by the temperature before it shows log-probabilities.
+
+    One short prompt at two temperatures; None where the API gives no answer to that.
+    """
+    if capability.temperature is None:
+        return False  # every request is at the default, 1
+    low, high = capability.temperature
+    message = {"role": "user", "content": QUESTION}
+    body = {
+        "model": capability.model,
+        "messages": [message],
+        capability.max_tokens_field: 1,
+        "logprobs": True,
+        "top_logprobs": top,
+    }
+    try:
+        cold, hot = [
+            first_entries(await ask(client, {**body, "temperature": temperature}))
+            for temperature in (max(low, 0.5), min(high, 1.5))
+        ]
+    except Fault:
+        return None
+    both = [token for token in cold if token in hot]
+    if len(both) < 2:
+        return None
+    first, second = both[:2]
+    return abs((cold[first] - cold[second]) - (hot[first] - hot[second])) > 0.1
+

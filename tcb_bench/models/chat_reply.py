@@ -1,0 +1,133 @@
+"""From the reply of an API to texts, what they cost, and what is known of their stability."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tcb_bench.metrics.top_logprobs import top_quantities
+from tcb_bench.models.chat_token_texts import TokenTexts, token_texts
+from tcb_bench.models.positions import critical_token, rule_version
+from tcb_bench.models.sampling import Sampling
+from tcb_bench.responses import Failure, Generation, Response
+
+NO_LOGPROBS = "the API gives no log-probabilities of this model, so nothing is known of stability"
+TEMPERED = "the API's log-probabilities depend on the temperature, so only those at 1 are used"
+FILTERED = "the provider's filter cut this answer; the same command asks again"
+
+
+def usage_of(reply: Mapping[str, Any]) -> dict[str, int]:
+    """Tokens that are billed: prompt, completion, and of these reasoning and cached ones."""
+    usage = reply.get("usage") or {}
+    prompt = usage.get("prompt_tokens_details") or {}
+    completion = usage.get("completion_tokens_details") or {}
+    cached = prompt.get("cached_tokens", usage.get("prompt_cache_hit_tokens"))
+    found = {
+        "prompt_tokens": usage.get("prompt_tokens"),
+        "completion_tokens": usage.get("completion_tokens"),
+        "reasoning_tokens": completion.get("reasoning_tokens"),
+        "cached_tokens": cached,
+    }
+    return {name: int(value) for name, value in found.items() if value is not None}
+
+
+def call_of(
+    reply: Mapping[str, Any], choice: Mapping[str, Any], sent: Mapping[str, Any], n: int
+) -> dict[str, Any]:
+    """What stands beside a response: whose it is, what was sent for it, what it cost.
+
+    The bill of a request with several choices stands at its choice 0 alone.
+    """
+    index = int(choice.get("index") or 0)
+    shown = {k: v for k, v in sent.items() if k not in ("messages", "model")}
+    call: dict[str, Any] = {
+        "id": reply.get("id"),
+        "model": reply.get("model"),
+        "system_fingerprint": reply.get("system_fingerprint"),
+        "finish_reason": choice.get("finish_reason"),
+        "choice": index,
+        "n": n,
+        "sent": shown,
+        "prompt_tokens": usage_of(reply).get("prompt_tokens"),
+    }
+    if reasoning := _reasoning(choice):
+        call["reasoning"] = reasoning
+    if index == 0:
+        call["usage"] = usage_of(reply)
+    return call
+
+
+def _reasoning(choice: Mapping[str, Any]) -> str | None:
+    message = choice.get("message") or {}
+    found = message.get("reasoning_content") or message.get("reasoning")
+    return found if isinstance(found, str) else None
+
+
+def text_of(choice: Mapping[str, Any]) -> str:
+    """The answer; a refusal in a field of its own is the model's answer too."""
+    message = choice.get("message") or {}
+    return str(message.get("content") or message.get("refusal") or "")
+
+
+def until_stop(text: str, stops: Sequence[str]) -> tuple[str, bool]:
+    """The text before the first of its stop strings, and whether one was there."""
+    ends = [end for stop in stops if (end := text.find(stop)) >= 0]
+    return (text[: min(ends)], True) if ends else (text, False)
+
+
+def generation(
+    choice: Mapping[str, Any], given: Sampling, call: Mapping[str, Any], usable: str | None
+) -> Response:
+    """A text, with what its log-probabilities say at the positions asked for.
+
+    Args:
+        choice: of the reply.
+        given: what was asked, stop strings and rule of positions included.
+        call: from ``call_of``.
+        usable: why log-probabilities are not looked at; None = they are.
+    """
+    if choice.get("finish_reason") == "content_filter":
+        return Failure(FILTERED, state="filtered", call=dict(call))
+    whole = text_of(choice)
+    text, is_stopped = until_stop(whole, given.until)
+    tokens = token_texts(choice, whole)
+    wanted = given.stability_at != "none"
+    without = None if not wanted else usable or (None if tokens.logprobs else NO_LOGPROBS)
+    kept = tokens.before(len(text)) if is_stopped else tokens
+    stability, positions, rule = _stability(kept, text, given.stability_at, without)
+    is_cut = choice.get("finish_reason") == "length" and not is_stopped
+    return Generation(
+        text=text,
+        tokens=[],
+        offsets=kept.offsets,
+        finish_reason="length" if is_cut else "stop",
+        prompt_tokens=call.get("prompt_tokens") or 0,
+        stability=stability,
+        positions=positions,
+        rule=rule,
+        call=dict(call),
+        without=without or "",
+    )
+
+
+def _stability(
+    tokens: TokenTexts, text: str, rule: str, without: str | None
+) -> tuple[dict[str, list[float]], list[int], str]:
+    if rule == "none" or without:
+        return {}, [], "none"
+    if rule == "all":
+        positions = list(range(len(tokens.offsets)))
+    else:
+        token = critical_token(rule, text, tokens.offsets, start=0)
+        positions = [] if token is None else [token]
+        rule = rule_version(rule)
+    rows = [row_of(tokens.logprobs[i]) for i in positions]
+    names = [name for name in rows[0] if all(name in row for row in rows)] if rows else []
+    return {name: [row[name] for row in rows] for name in names}, positions, rule
+
+
+def row_of(entry: Mapping[str, Any]) -> dict[str, float]:
+    """Quantities at one token; ``nll`` is of the token that was generated."""
+    top = [float(each["logprob"]) for each in entry.get("top_logprobs") or ()]
+    own = float(entry["logprob"])
+    return {**top_quantities(top or [own]), "nll": -own}
