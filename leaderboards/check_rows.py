@@ -44,7 +44,7 @@ def row_problems(entry: Entry, row: ScoreRow) -> Iterator[str]:
             values=row.stability,
             epsilon=entry.epsilon or 1.0,
             radius=entry.weight_radius,
-            choices=row.choice_logprobs,
+            choices=[v for v in row.choice_logprobs or () if v is not None] or None,
             is_greedy_choice=is_choice,
         )
     )
@@ -63,8 +63,9 @@ def _state_problems(row: ScoreRow) -> Iterator[str]:
         yield "state empty, but it is right or has scores above 0"
 
 
-def _choice_problems(row: ScoreRow, logprobs: Sequence[float]) -> Iterator[str]:
-    """The answer is the likeliest choice, the first of equal ones."""
+def _choice_problems(row: ScoreRow, given: Sequence[float | None]) -> Iterator[str]:
+    """The answer is the likeliest choice, the first of equal ones; null is below all others."""
+    logprobs = [-math.inf if value is None else value for value in given]
     best = max(range(len(logprobs)), key=logprobs.__getitem__)
     if len(logprobs) <= 26 and row.answer != choice_letter(best):
         tops = [choice_letter(i) for i, value in enumerate(logprobs) if value == logprobs[best]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -132,9 +133,10 @@ def _responses(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Any], list[Any]]
 
 
 def _pair(row: Mapping[str, Any], i: int) -> list[str]:
-    logprobs = row.get("choice_logprobs") or []
-    if i >= len(logprobs):
+    given = row.get("choice_logprobs") or []
+    if i >= len(given) or given[i] is None:
         return ["", "False"]
+    logprobs = [-math.inf if value is None else value for value in given]
     is_best = logprobs[i] == max(logprobs) and i == logprobs.index(max(logprobs))
     return [str(logprobs[i]), str(bool(row.get("greedy_is_choice")) and is_best)]
 

@@ -50,8 +50,6 @@ class Ask:
         return bool(_parameters(self.arguments).get("temperature", 0.0))
 
 
-
-
 class Keep:
     """Takes (index, response) of each request as soon as that is there; durable on return."""
 
@@ -123,7 +121,7 @@ class DurableLM(_ByKind):
         """``seed`` is the run's; a request's own is a hash of it, the task, document and repeat."""
         super().__init__()
         self.inner, self.store, self.manifest, self.seed = inner, store, manifest, seed
-        self.report = report or (lambda done, total, tokens=0: None)
+        self.report = report or (lambda done, total, tokens=0, note="": None)
         self.asked = 0  # sent to the engine by this process
         self.reused = 0  # found in the store
         self.tokens = 0  # generated for what was asked
@@ -217,8 +215,9 @@ class DurableLM(_ByKind):
             self.asked += len(pairs)
             done += len(pairs)
             self.tokens += sum(_tokens(response) for _, response in pairs)
-            note = self.inner.note(total - done) if hasattr(self.inner, "note") else ""
-            self.report(done, total, tokens=self.tokens, note=note)
+            has_note = hasattr(self.inner, "note")
+            more = {"note": self.inner.note(total - done)} if has_note else {}
+            self.report(done, total, tokens=self.tokens, **more)
 
         send([ask for _, ask in order], Keep(keep))
 

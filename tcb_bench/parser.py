@@ -116,7 +116,8 @@ def _add_what(run: argparse.ArgumentParser) -> None:
         "--model_args",
         default="",
         metavar="K=V,...",
-        help="as in lm-eval: pretrained=, revision=, dtype=, gguf_file=, base_url=, api_key_env=, ...",
+        help="as in lm-eval: pretrained=, revision=, dtype=, gguf_file=, ...; of an API: "
+        "base_url=, api_key_env=, tokenizer=, extra_body=",
     )
     group.add_argument(
         "--tasks",

@@ -26,7 +26,7 @@ TEMPLATE_VERSION = 1
 """Raised whenever the same answers would give other sentences: template or rule of sentences."""
 
 MAX_TOKENS = 256
-Report = Callable[[int, int], None]
+Report = Callable[..., None]
 Say = Callable[[str], None]
 
 

@@ -32,6 +32,7 @@ from tcb_bench.metrics.statistics import Interval
 from tcb_bench.records import ResultFile
 from tcb_bench.sample_records import Sample
 from tcb_bench.scoring import states
+from tcb_bench.usage import fingerprints, unsupported, usage
 from tcb_bench.version import __version__
 
 SCHEMA_VERSION = 1
@@ -166,21 +167,13 @@ def _condition(task: TaskResult, cell: str, metrics: Metrics) -> dict[str, Any]:
         "axes": dict(task.axes.get(cell, {})),
         "temperature_effective": task.temperature_effective,
         "counts": states([row for doc in task.cells[cell] for row in doc["rows"]]),
-        **_unsupported(task.cells[cell]),
+        **unsupported(task.cells[cell]),
         "prompts_sha256": digest([[d.get("doc_id"), d.get("prompt")] for d in task.cells[cell]]),
         "request_sha256": task.request_sha256.get(cell),
         **_changes(task.cells[cell]),
         "metrics": records("none"),
         "metrics_completed": records("completed"),
     }
-
-
-def _unsupported(documents: Sequence[Document]) -> dict[str, str]:
-    """Why a condition is none for this model: every one of its requests was left unsent."""
-    rows = [row for doc in documents for row in doc["rows"]]
-    if not rows or not all(row.get("unsupported") for row in rows):
-        return {}
-    return {"unsupported": str(rows[0]["reason"])}
 
 
 def _changes(documents: Sequence[Document]) -> dict[str, Any]:
@@ -195,25 +188,6 @@ def _changes(documents: Sequence[Document]) -> dict[str, Any]:
     noted = Counter(f for d in documents for row in d["rows"] for f in row.get("score_flags", ()))
     changes = {"perturbation": {key: dict(c) for key, c in found.items()}} if found else {}
     return changes | ({"text_flags": dict(noted)} if noted else {})
-
-
-def usage(documents: Iterable[Document]) -> dict[str, int]:
-    """Tokens of all responses; a reused repeat, and a bill for several texts, count once."""
-    rows = [row for doc in documents for row in doc["rows"] if not row.get("reused_from")]
-    calls = [row["call"].get("usage", {}) for row in rows if row.get("call")]
-    local = [row for row in rows if not row.get("call")]
-    found = {
-        name: sum(row.get(name) or 0 for row in [*local, *calls])
-        for name in ("prompt_tokens", "completion_tokens")
-    }
-    more = ("reasoning_tokens", "cached_tokens") if calls else ()
-    return found | {name: sum(call.get(name) or 0 for call in calls) for name in more}
-
-
-def fingerprints(documents: Iterable[Document]) -> dict[str, int]:
-    """How many responses an API gave with which configuration of its own."""
-    calls = [row["call"] for doc in documents for row in doc["rows"] if row.get("call")]
-    return dict(Counter(str(c["system_fingerprint"]) for c in calls if c.get("system_fingerprint")))
 
 
 def signature(parts: Mapping[str, Any]) -> str:

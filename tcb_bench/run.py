@@ -13,6 +13,7 @@ from typing import Any
 
 from lm_eval import evaluator
 
+from tcb_bench.api_notes import say_after, say_before, say_closed
 from tcb_bench.assemble import assemble, data_digests, request_digests
 from tcb_bench.bert_rows import TextScorer, make_scorer
 from tcb_bench.config import RunConfig, TaskOptions
@@ -74,13 +75,13 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
         _say_missing(loaded, say)
         if spec.is_api:  # a chat API is asked by messages, and its weights are closed
             config = replace(config, apply_chat_template=True)
-            _say_closed(spec, loaded, say)
+            say_closed(spec, loaded, say)
         _check_compares(config.options, loaded)
         scorer = make_scorer(config.options, say, report) if _compares(loaded) else TextScorer()
         say(f"loading {spec.label}")
         with running(spec, folder / ENGINE_LOG) as lm:
             settings = _settings(config, spec, lm, loaded)
-            _say_before(lm, loaded, say)
+            say_before(lm, loaded, say)
             if store is None:  # an old one is moved by a run that can start
                 store = held.enter_context(Store(folder, fresh=True))
             claim(store, lm.identity)
@@ -89,59 +90,10 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
             with quiet():  # the model's module is loaded by now
                 evaluated = _evaluate(durable, loaded, config)
             say(f"asked {durable.asked}, found in the store {durable.reused}")
-            _say_after(lm, say)
+            say_after(lm, say)
             settings["model_info"] |= getattr(lm, "learned", {})
             store.finish(manifest, settings)
         return _write(store, manifest, loaded, evaluated, scorer)  # the model's memory is free
-
-
-def _say_closed(spec: ModelSpec, loaded: Loaded, say: Say) -> None:
-    """What an API cannot tell, before anything is spent."""
-    ours = {n: t for n, t in loaded.tasks.items() if hasattr(t, "is_tcb_task")}
-    impossible = [
-        name
-        for name, task in loaded.tasks.items()
-        if name not in ours and task.OUTPUT_TYPE != "generate_until"
-    ]
-    if impossible:
-        raise UsageError(
-            f"{spec.label}: {', '.join(impossible[:4])}: no API tells the log-likelihood of a "
-            "given text; choose tasks that generate, or mmlu_tcb"
-        )
-    if any(task.spec.request != "generate" for task in ours.values()):
-        say(
-            f"{spec.label}: delta_tcb and flip_radius need weights and are null; p_top1, p_top2, "
-            "logit_margin, nll and bounds on v_eff come from top_logprobs where the API gives them"
-        )
-
-
-def _say_before(lm: Any, loaded: Loaded, say: Say) -> None:
-    """Which conditions the model cannot do, and what is known of its temperature."""
-    if not hasattr(lm, "preview"):
-        return
-    texts = {
-        name: task.generation()
-        for name, task in loaded.tasks.items()
-        if hasattr(task, "is_tcb_task") and task.spec.request != "next_token"
-    }
-    for line in lm.preview(texts):
-        say(line)
-
-
-def _say_after(lm: Any, say: Say) -> None:
-    """What an API cost, what failed on the way, and why it ended before its end."""
-    if not hasattr(lm, "learned"):
-        return
-    spent, faults = lm.spent, lm.learned["failed_attempts"]
-    usd = lm.learned["spent"]["usd"]
-    money = "no price known" if usd is None else f"{usd:.4f} USD"
-    tokens = f"{spent['prompt_tokens']:,.0f} + {spent['completion_tokens']:,.0f} tokens"
-    say(f"spent by this run folder: {spent['requests']:,.0f} requests, {tokens}, {money}")
-    if faults:
-        shown = ", ".join(f"{n} x {kind}" for kind, n in sorted(faults.items()))
-        say(f"failed attempts: {shown}")
-    if lm.stopped:
-        say(f"stopped: {lm.stopped}; what is there is kept, the same command continues")
 
 
 def _settings(config: RunConfig, spec: ModelSpec, lm: Any, loaded: Loaded) -> dict[str, Any]:

@@ -58,7 +58,8 @@ def score(
         return _score_text(response, target, spec, reference)
     reason = response.reason if isinstance(response, Failure) else "not a response of this task"
     state = response.state if isinstance(response, Failure) else "unscored"
-    row = {"state": state, "acc": None, "answer": None, "reason": reason, "stability": {}}
+    row: dict[str, Any] = {"state": state, "acc": None, "answer": None}
+    row |= {"reason": reason, "stability": {}}
     if state == UNSUPPORTED:  # of the condition, so that its rows are none of the model's failures
         row |= {"state": "unscored", "unsupported": True}
     return row

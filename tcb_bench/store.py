@@ -12,7 +12,6 @@ import json
 import os
 import sqlite3
 import time
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,14 +20,15 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from tcb_bench.errors import StoreError
-from tcb_bench.responses import Failure, Response, from_record, to_record
+from tcb_bench.responses import Response, from_record
+from tcb_bench.store_rows import Kept, row_of, unpack
+from tcb_bench.store_rows import check_writable as check_writable
 
 STORE_FILE = "store.sqlite"
 STORE_VERSION = 1
 OPEN_STATES = ("error", "filtered", "unsupported")
 """States of a stored failure that a later run takes up again."""
 
-_PROBE_BYTES = 1 << 20
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS responses (
@@ -45,10 +45,6 @@ CREATE TABLE IF NOT EXISTS samples (
     idx INTEGER NOT NULL, repeat INTEGER NOT NULL, key TEXT NOT NULL,
     PRIMARY KEY (manifest, task, document, idx, repeat)) WITHOUT ROWID;
 """
-
-
-Kept = tuple[str, dict[str, Any], Response, str | None]
-"""Key, identity, response, and the key of the repeat that it is a copy of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +165,7 @@ class Store:
 
     def put_all(self, kept: Sequence[Kept], spent: Mapping[str, float] | None = None) -> None:
         """Commits responses together, with one sync, and what was ``spent`` in all by then."""
-        rows = [_row(*each) for each in kept]
+        rows = [row_of(*each) for each in kept]
         with self._translated():
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -197,12 +193,12 @@ class Store:
             row = self._db.execute(
                 "SELECT response FROM responses WHERE key = ?", (key,)
             ).fetchone()
-        return from_record(_unpack(row[0])) if row else None
+        return from_record(unpack(row[0])) if row else None
 
     def request(self, key: str) -> dict[str, Any] | None:
         """The full identity kept with the response under ``key``, or None."""
         row = self._db.execute("SELECT request FROM responses WHERE key = ?", (key,)).fetchone()
-        return _unpack(row[0]) if row else None
+        return unpack(row[0]) if row else None
 
     def reused_from(self, key: str) -> str | None:
         """Key of the greedy repeat that this response is a copy of, or None."""
@@ -286,42 +282,3 @@ class Store:
             "SELECT task, document, idx, repeat, key FROM samples WHERE manifest = ?", (manifest,)
         )
         return {(task, document, idx, repeat): key for task, document, idx, repeat, key in rows}
-
-
-def _row(
-    key: str, request: dict[str, Any], response: Response, reused_from: str | None
-) -> tuple[Any, ...]:
-    state = response.state if isinstance(response, Failure) else "answered"
-    return key, state, _pack(request), _pack(to_record(response)), reused_from, time.time()
-
-
-def _pack(value: object) -> bytes:
-    return zlib.compress(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
-
-
-def _unpack(blob: bytes) -> dict[str, Any]:
-    try:
-        value: dict[str, Any] = json.loads(zlib.decompress(blob))
-    except (zlib.error, ValueError) as error:
-        raise StoreError(
-            f"a stored response cannot be read ({error}); the store is damaged, use --fresh"
-        ) from None
-    return value
-
-
-def check_writable(folder: Path) -> None:
-    """Fails before any inference where the folder is read-only or the disk is full."""
-    probe = folder / f".probe-{os.getpid()}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with probe.open("wb") as file:
-            file.write(bytes(_PROBE_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise StoreError(
-            f"{folder}: cannot write there: {error.strerror or error}; choose another --output_path"
-        ) from None
-    finally:
-        with contextlib.suppress(OSError):
-            probe.unlink(missing_ok=True)

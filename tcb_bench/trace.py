@@ -19,6 +19,7 @@ from tcb_bench.trace_text import Rule, TracedText, traced_text
 
 Say = Callable[[str], None]
 MAX_GEN_TOKS = 64
+NO_WEIGHTS = "an API gives no hidden states, so there is nothing to trace; use hf/... or vllm/..."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +94,8 @@ def trace(config: TraceConfig, say: Say = lambda line: None) -> Trace:
     spec = resolve(
         config.model, config.model_args, device=config.device, dtype=config.dtype, batch_size=1
     )
+    if spec.is_api:
+        raise ModelError(f"{spec.label}: {NO_WEIGHTS}")
     task, doc = _document(config) if config.task is not None else (None, {})
     generation = _generation(config, task)
     say(f"loading {spec.label}")

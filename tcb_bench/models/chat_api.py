@@ -16,27 +16,18 @@ from tcb_bench.errors import ModelError
 from tcb_bench.models.capabilities import Capability
 from tcb_bench.models.chat_budget import Budget
 from tcb_bench.models.chat_client import Client, Connection
-from tcb_bench.models.chat_faults import Fault
+from tcb_bench.models.chat_faults import Fault, good_choices
+from tcb_bench.models.chat_jobs import Jobs, needs_raw
 from tcb_bench.models.chat_keeper import Keeper, OnResponse
 from tcb_bench.models.chat_lm_eval import LmEvalChat
 from tcb_bench.models.chat_options import ApiOptions
-from tcb_bench.models.chat_prediction import prediction
 from tcb_bench.models.chat_probe import logprobs_depend_on_temperature
-from tcb_bench.models.chat_reply import TEMPERED, call_of, generation, usage_of
-from tcb_bench.models.chat_request import (
-    LETTER_TOKENS,
-    as_messages,
-    body_of,
-    lengths,
-    sampling_fields,
-    unsupported,
-)
+from tcb_bench.models.chat_reply import call_of, usage_of
+from tcb_bench.models.chat_request import Message, lengths, unsupported
 from tcb_bench.models.chat_tokens import Counter
 from tcb_bench.models.chat_traffic import Job, Traffic
 from tcb_bench.models.sampling import Sampling
 from tcb_bench.responses import Failure, Response
-
-NEUTRAL = {"until": (), "top_p": 1.0, "top_k": 0, "repetition_penalty": 1.0}
 
 
 class ChatAPI(LmEvalChat):
@@ -66,7 +57,7 @@ class ChatAPI(LmEvalChat):
         self.capability, self.connection = capability, connection
         self.options, self.budget, self.counter = options, budget, counter
         self.traffic = Traffic(options, budget)
-        self.tempered: bool | None = None  # whether log-probabilities depend on the temperature
+        self.jobs = Jobs(self.name, capability, connection, options, self._bound)
         self.model_sampling: dict[str, Any] = {}  # an API's defaults are neutral, or not known
         self.tokenizer = SimpleNamespace(chat_template="messages of a chat API")
 
@@ -99,7 +90,7 @@ class ChatAPI(LmEvalChat):
         return self.identity | {
             "capability": asdict(self.capability),
             "weight_radius": None,
-            "logprobs_depend_on_temperature": self.tempered,
+            "logprobs_depend_on_temperature": self.jobs.tempered,
             "token_counts": self.counter.kind,
         }
 
@@ -124,7 +115,7 @@ class ChatAPI(LmEvalChat):
         return {
             "spent": self.spent if self.budget.price else {**self.spent, "usd": None},
             "failed_attempts": dict(self.traffic.faults),
-            "logprobs_depend_on_temperature": self.tempered,
+            "logprobs_depend_on_temperature": self.jobs.tempered,
             "stopped": self.traffic.stopped,
         }
 
@@ -179,7 +170,7 @@ class ChatAPI(LmEvalChat):
         They are asked at temperature 1, which leaves the distribution as it is wherever an API
         takes it. Without log-probabilities the answer is the letter that the reply names.
         """
-        return self._answer(requests, self._predictions, on_response)
+        return self._answer(requests, self.jobs.predictions, on_response)
 
     def generate_traced(
         self, requests: Sequence[Instance], on_response: OnResponse | None = None
@@ -189,90 +180,7 @@ class ChatAPI(LmEvalChat):
         Repeats of one prompt at a temperature above 0 are choices of one request where the model
         gives several, so that the prompt is paid once; the first one's seed is then sent.
         """
-        return self._answer(requests, self._texts, on_response)
-
-    @property
-    def top_logprobs(self) -> int:
-        """How many are asked for with each token; 0 = none."""
-        return min(self.options.top_logprobs, self.capability.top_logprobs)
-
-    def _predictions(self, requests: Sequence[Instance], done: OnResponse) -> Iterator[Job]:
-        top = self.top_logprobs
-        has_temperature = self.capability.temperature is not None
-        temperature = 1.0 if top or not has_temperature else 0.0
-        given = Sampling(temperature=temperature, max_gen_toks=1, seed=0, **NEUTRAL)
-        size = lengths(1 if top else LETTER_TOKENS, self.capability, self.options, self.name)
-        fields = sampling_fields(given, self.capability)
-        for index, request in enumerate(requests):
-            context, choices = request.args
-            read = partial(self._read_prediction, tuple(choices))
-            yield self._job([index], context, fields, 1 if top else size.sent, top, read)
-
-    def _texts(self, requests: Sequence[Instance], done: OnResponse) -> Iterator[Job]:
-        for members, context, given in self._grouped(requests):
-            reason = unsupported(given, self.capability)
-            if reason:
-                for member in members:
-                    done(member, Failure(reason, "unsupported"))
-                continue
-            size = lengths(int(given.max_gen_toks), self.capability, self.options, self.name)
-            top = self.top_logprobs if given.stability_at != "none" else 0
-            fields = sampling_fields(given, self.capability)
-            read = partial(self._read_text, given)
-            yield self._job(members, context, fields, size.sent, top, read)
-
-    def _grouped(
-        self, requests: Sequence[Instance]
-    ) -> Iterator[tuple[list[int], str, Sampling]]:
-        """Neighbours that differ in nothing but the seed, as many as fit one request."""
-        members: list[int] = []
-        key: object = None
-        for index, request in enumerate(requests):
-            context, kwargs = request.args
-            own = (context, {k: v for k, v in kwargs.items() if k != "seed"})
-            most = self.capability.n if kwargs.get("temperature", 0) > 0 else 1
-            if members and (own != key or len(members) >= most):
-                yield members, *_first(requests[members[0]])
-                members = []
-            members.append(index)
-            key = own
-        if members:
-            yield members, *_first(requests[members[0]])
-
-    def _job(
-        self,
-        members: list[int],
-        context: str,
-        fields: Mapping[str, Any],
-        max_tokens: int,
-        top: int,
-        read: Callable[[dict[str, Any], dict[str, Any]], Response],
-    ) -> Job:
-        messages = as_messages(context, self.capability.system_role)
-        body = body_of(
-            messages,
-            fields,
-            self.capability,
-            max_tokens=max_tokens,
-            top_logprobs=top,
-            extra_body=self.connection.extra_body,
-        )
-        bound = self.counter.bound(messages) if self.budget.is_limited else 0
-        return Job(members, body, read, bound, max_tokens)
-
-    def _read_text(
-        self, given: Sampling, choice: dict[str, Any], call: dict[str, Any]
-    ) -> Response:
-        return generation(choice, given, call, self._unusable(float(given.temperature)))
-
-    def _read_prediction(
-        self, choices: tuple[str, ...], choice: dict[str, Any], call: dict[str, Any]
-    ) -> Response:
-        return prediction(choice, choices, call, self._unusable(1.0))
-
-    def _unusable(self, temperature: float) -> str | None:
-        is_raw = temperature == 1 or self.tempered is False
-        return None if is_raw or not self.top_logprobs else TEMPERED
+        return self._answer(requests, self.jobs.texts, on_response)
 
     def _answer(
         self,
@@ -285,8 +193,8 @@ class ChatAPI(LmEvalChat):
         Raises:
             ModelError: the API refuses every request, in one line.
         """
-        if self.tempered is None and any(map(_needs_raw, requests)) and self.top_logprobs:
-            self.tempered = asyncio.run(self._dependence())
+        if self.jobs.tempered is None and any(map(needs_raw, requests)) and self.jobs.top_logprobs:
+            self.jobs.tempered = asyncio.run(self._dependence())
         collected: dict[int, Response] = {}
         keeper = Keeper(on_response or collected.__setitem__)
         try:
@@ -298,10 +206,14 @@ class ChatAPI(LmEvalChat):
         rest = Failure(f"not asked: {self.traffic.stopped}")
         return [collected.get(index, rest) for index in range(len(requests))]
 
+    def _bound(self, messages: Sequence[Message]) -> int:
+        """Tokens that a prompt has at most; only a limit needs to know."""
+        return self.counter.bound(messages) if self.budget.is_limited else 0
+
     async def _dependence(self) -> bool | None:
         async with Client(self.connection, self.options) as client:
             return await logprobs_depend_on_temperature(
-                client, self.capability, self.top_logprobs
+                client, self.capability, self.jobs.top_logprobs
             )
 
     async def _drive(self, jobs: Iterator[Job], keeper: Keeper) -> None:
@@ -314,27 +226,22 @@ class ChatAPI(LmEvalChat):
     async def _send(self, client: Client, job: Job) -> dict[int, Response]:
         """One request; its choices are matched to the job's members by their index."""
         n = len(job.members)
-        body = {**job.body, "n": n} if n > 1 else job.body
+        body = job.body | ({"n": n} if n > 1 else {})
+        if job.seeds:  # what is left of a job must not repeat those that were answered
+            body["seed"] = job.seeds[job.members[0]]
         reply = await client.chat(body)
-        self.budget.add(usage_of(reply))
+        self.budget.add(usage_of(reply) or self._worst(job))
         self.budget.answered += n
         answers: dict[int, Response] = {}
-        for choice in reply["choices"]:
-            index = int(choice.get("index") or 0)
-            if index < n and job.members[index] not in answers:
+        for index, choice in good_choices(reply).items():
+            if index < n:
                 call = call_of(reply, choice, body, n)
                 answers[job.members[index]] = job.read(choice, call)
         return answers
 
-
-def _needs_raw(request: Instance) -> bool:
-    """Whether stability is wanted of a text at another temperature than 1."""
-    kwargs = request.args[1]
-    if not isinstance(kwargs, dict):
-        return False
-    return kwargs.get("stability_at", "none") != "none" and kwargs.get("temperature") != 1
-
-
-def _first(request: Instance) -> tuple[str, Sampling]:
-    context, kwargs = request.args
-    return context, Sampling.from_kwargs(kwargs)
+    def _worst(self, job: Job) -> dict[str, int]:
+        """What a reply without a bill counts as where there is a limit: all that it could cost."""
+        if not self.budget.is_limited:
+            return {}
+        completion = job.completion_bound * len(job.members)
+        return {"prompt_tokens": job.prompt_bound, "completion_tokens": completion}

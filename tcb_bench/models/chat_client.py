@@ -54,9 +54,7 @@ class Client:
         try:
             transport = openai.DefaultAioHttpClient(timeout=timeout, limits=_limits(limits))
         except RuntimeError:
-            raise ModelError(
-                "requests to an API need more: pip install 'tcb-bench[api]'"
-            ) from None
+            raise ModelError("requests to an API need more: pip install 'tcb-bench[api]'") from None
         self.sdk = openai.AsyncOpenAI(
             base_url=connection.base_url,
             api_key=connection.key,

@@ -18,6 +18,12 @@ TOO_LONG = re.compile(
     r"prompt is too long|longer than the (model's|maximum)",
     re.IGNORECASE,
 )
+TOO_MUCH_AT_ONCE = re.compile(r"request too large", re.IGNORECASE)
+"""A 429 for a request that is more than a minute's tokens: waiting does not help."""
+
+BROKEN_OFF = {"error": 502, "insufficient_system_resource": 503, "abort": 503}
+"""Reasons of a choice that ended because the server failed -> the status that means the same."""
+
 FILTER = re.compile(r"content[_ ]?(policy|filter|management)|moderation|flagged", re.IGNORECASE)
 REFUSES = re.compile(
     r"only the default|unsupported|not (be )?support|does not support|not permitted|"
@@ -61,11 +67,13 @@ def fault_of_status(status: int, body: Any, headers: Mapping[str, str]) -> Fault
         body: the JSON of the reply, or its text.
         headers: of the reply; names in lower case.
     """
-    message, code, param = _said(body)
+    message, codes, param = _said(body)
     line = f"HTTP {status}" + (f": {message}" if message else "")
-    said = f"{code} {message}"
-    if code in QUOTA_CODES or status == 402:
+    said = " ".join((*codes, message))
+    if QUOTA_CODES.intersection(codes) or status == 402:
         return Fault("quota", "quota", line)
+    if status == 429 and TOO_MUCH_AT_ONCE.search(said):
+        return Fault("429", "unscored", f"the prompt is too long for the rate limit: {line}")
     if status == 429:
         return Fault("429", "wait", line, wait_s=retry_after(headers))
     if status in HEALS or status >= 500:
@@ -89,30 +97,57 @@ def _of_request(status: int, line: str, said: str, param: str) -> Fault:
     return Fault(str(status), "stop", line)
 
 
-def _said(body: Any) -> tuple[str, str, str]:
-    """Message, code and parameter of an error's body, in whatever form it comes."""
+def _said(body: Any) -> tuple[str, tuple[str, ...], str]:
+    """Message, codes and parameter of an error's body, in whatever form it comes."""
     error = body.get("error", body) if isinstance(body, Mapping) else body
     if not isinstance(error, Mapping):
         text = re.sub(r"<[^>]*>", " ", str(error or ""))
-        return " ".join(text.split())[:300], "", ""
+        return " ".join(text.split())[:300], (), ""
     message = error.get("message") or error.get("detail") or ""
-    parts = (error.get("code"), error.get("type"))
-    code = next((str(part) for part in parts if isinstance(part, str)), "")
-    return " ".join(str(message).split())[:300], code, str(error.get("param") or "")
+    codes = tuple(c for c in (error.get("code"), error.get("type")) if isinstance(c, str))
+    return " ".join(str(message).split())[:300], codes, str(error.get("param") or "")
 
 
 def fault_in_reply(reply: Any) -> Fault | None:
     """What is wrong with a reply that HTTP calls a success; None where nothing is."""
     if not isinstance(reply, Mapping):
         return Fault("bad reply", "retry", "the reply is no JSON object")
-    error = reply.get("error")
-    if error and not reply.get("choices"):
-        status = error.get("code") if isinstance(error, Mapping) else None
-        status = int(status) if str(status).isdecimal() and 400 <= int(str(status)) < 600 else 502
-        return fault_of_status(status, reply, {})
-    if not isinstance(reply.get("choices"), list) or not reply["choices"]:
+    if reply.get("error") and not reply.get("choices"):
+        return _fault_of_error(reply, 502)
+    choices = reply.get("choices")
+    if not isinstance(choices, list) or not choices:
         return Fault("bad reply", "retry", "the reply has no choices")
+    if not good_choices(reply):
+        return fault_in_choice(choices[0])
     return None
+
+
+def good_choices(reply: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+    """Index -> choice of a reply, without those that the server broke off; of two the first."""
+    found: dict[int, dict[str, Any]] = {}
+    for choice in reply["choices"]:
+        if fault_in_choice(choice) is None:
+            found.setdefault(int(choice.get("index") or 0), choice)
+    return found
+
+
+def fault_in_choice(choice: Any) -> Fault | None:
+    """Why a choice of a reply is no answer of the model; None where it is one."""
+    if not isinstance(choice, Mapping):
+        return Fault("bad reply", "retry", "a choice of the reply is no JSON object")
+    status = BROKEN_OFF.get(str(choice.get("finish_reason")))
+    if choice.get("error") or status:
+        return _fault_of_error(choice, status or 502)
+    return None
+
+
+def _fault_of_error(holder: Mapping[str, Any], default: int) -> Fault:
+    """The fault that an ``error`` in a reply stands for; its code may be a status of HTTP."""
+    error = holder.get("error")
+    code = str(error.get("code") if isinstance(error, Mapping) else None)
+    status = int(code) if code.isdecimal() and 400 <= int(code) < 600 else default
+    reason = f"the answer was broken off ({holder.get('finish_reason')})"
+    return fault_of_status(status, {"error": error or reason}, {})
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -47,16 +47,16 @@ class LmEvalChat(LM):  # type: ignore[misc]
         Raises:
             ModelError: a text could not be had; those that could are kept.
         """
-        asked = [Instance("generate_traced", {}, (r.args[0], _ours(r.args[1])), 0) for r in requests]
+        asked = [
+            Instance("generate_traced", {}, (r.args[0], _ours(r.args[1])), 0) for r in requests
+        ]
         texts: dict[int, str] = {}
         lost: list[str] = []
 
         def keep(index: int, response: Response) -> None:
             if isinstance(response, Generation):
                 texts[index] = response.answer
-                self.cache_hook.add_partial(
-                    "generate_until", requests[index].args, response.answer
-                )
+                self.cache_hook.add_partial("generate_until", requests[index].args, response.answer)
             elif isinstance(response, Failure):
                 lost.append(response.reason)
 

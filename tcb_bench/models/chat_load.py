@@ -70,7 +70,7 @@ def _with_timeouts(options: ApiOptions, kwargs: Mapping[str, Any]) -> ApiOptions
     for name in kwargs:
         if name not in ARGUMENTS:
             raise UnknownName("argument of an API model", name, ARGUMENTS)
-    given = {}
+    given: dict[str, Any] = {}
     for name in ("connect_timeout", "read_timeout", "total_timeout"):
         if name in kwargs:
             value = kwargs[name]
@@ -132,7 +132,9 @@ def _learned(
             if {name: record[name] for name in asked} == asked:
                 return _from_record(record["capability"])
         except (ValueError, KeyError, TypeError) as error:
-            raise ModelError(f"{file}: cannot be read ({error}); delete it to probe again") from None
+            raise ModelError(
+                f"{file}: cannot be read ({error}); delete it to probe again"
+            ) from None
     if is_offline:
         return _anything(spec)
     found = asyncio.run(_probe(spec, connection, options))

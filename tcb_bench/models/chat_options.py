@@ -15,6 +15,14 @@ REASONING_TOKENS = 8192
 """Room for reasoning beside the answer, for models whose token limit counts both."""
 
 MODES = ("online", "batch")
+LEAST = {
+    **{"max_connections": 1, "max_retries": 0, "top_logprobs": 0, "reasoning_tokens": 0},
+    **{"answer_tokens": 1, "token_limit": 1},
+}
+ABOVE_ZERO = (
+    *("cost_limit", "requests_per_minute"),
+    *("connect_timeout_s", "read_timeout_s", "total_timeout_s"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,21 +46,13 @@ class ApiOptions:
 
     def __post_init__(self) -> None:
         """Refuses what no run could use."""
-        for name, least in (("max_connections", 1), ("max_retries", 0), ("top_logprobs", 0)):
-            if getattr(self, name) < least:
-                raise UsageError(f"--{name} {getattr(self, name)}: give a number >= {least}")
-        for name in ("answer_tokens", "token_limit"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise UsageError(f"--{name} {value}: give a number >= 1")
-        if self.reasoning_tokens < 0:
-            raise UsageError(f"--reasoning_tokens {self.reasoning_tokens}: give a number >= 0")
-        for name in ("cost_limit", "requests_per_minute"):
+        for name, least in LEAST.items():
+            if (value := getattr(self, name)) is not None and value < least:
+                raise UsageError(f"--{name} {value}: give a number >= {least}")
+        for name in ABOVE_ZERO:
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):
-                raise UsageError(f"--{name} {value:g}: give a number above 0")
-        for name in ("connect_timeout_s", "read_timeout_s", "total_timeout_s"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise UsageError(f"{name.removesuffix('_s')}={value}: give seconds above 0")
+                option = name.removesuffix("_s") + "=" if name.endswith("_s") else f"--{name} "
+                raise UsageError(f"{option}{value:g}: give a number above 0")
         if self.api_mode not in MODES:
             raise UsageError(f"--api_mode {self.api_mode}: give online or batch")

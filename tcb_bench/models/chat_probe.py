@@ -112,9 +112,7 @@ async def _heeds_temperature(client: Client, body: Mapping[str, Any]) -> tuple[b
     texts: dict[float, set[str]] = {}
     reasons = False
     for temperature in (0.0, 1.8):
-        replies = [
-            await _takes(client, body, temperature=temperature) for _ in range(3)
-        ]
+        replies = [await _takes(client, body, temperature=temperature) for _ in range(3)]
         messages = [reply["choices"][0].get("message") or {} for reply in replies if reply]
         reasons = reasons or any(m.get("reasoning_content") or m.get("reasoning") for m in messages)
         texts[temperature] = {str(message.get("content") or "") for message in messages}
@@ -169,4 +167,3 @@ async def logprobs_depend_on_temperature(
         return None
     first, second = both[:2]
     return abs((cold[first] - cold[second]) - (hot[first] - hot[second])) > 0.1
-

@@ -16,6 +16,9 @@ Message = dict[str, str]
 NEUTRAL = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
 """Values of parameters that only some servers know which change nothing."""
 
+SEEDS = 2**31
+"""Seeds below this are taken by servers that read numbers as doubles, too."""
+
 LETTER_TOKENS = 64
 """Room for an answer among choices where a model gives no log-probabilities."""
 
@@ -114,7 +117,7 @@ def sampling_fields(given: Sampling, capability: Capability) -> dict[str, Any]:
     if capability.stop_limit and given.until:
         fields["stop"] = list(given.until[: capability.stop_limit])
     if capability.seed and given.seed is not None and given.temperature > 0:
-        fields["seed"] = given.seed % 2**31  # some servers read numbers as doubles
+        fields["seed"] = given.seed % SEEDS
     return fields
 
 

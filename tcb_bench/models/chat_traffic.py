@@ -33,6 +33,7 @@ class Job:
         body: what is sent, for one choice.
         read: from the reply's choice and its call to a response.
         prompt_bound: tokens that the prompt has at most; ``completion_bound`` those of one choice.
+        seeds: member -> its own seed, where one is sent; that of the first member is.
     """
 
     members: list[int]
@@ -40,6 +41,7 @@ class Job:
     read: Callable[[dict[str, Any], dict[str, Any]], Response]
     prompt_bound: int = 0
     completion_bound: int = 0
+    seeds: dict[int, int] = field(default_factory=dict)
 
 
 def _first(error: BaseException) -> BaseException:
@@ -186,7 +188,9 @@ class Traffic:
 
     async def _give_up(self, job: Job, fault: Fault, done: Done) -> None:
         attempts = self.options.max_retries + 1
-        await self._fail(job, Failure(f"{attempts} attempts failed, the last with {fault.message}"), done)
+        await self._fail(
+            job, Failure(f"{attempts} attempts failed, the last with {fault.message}"), done
+        )
         self._lost_in_a_row += 1
         if self._lost_in_a_row >= LOST_IN_A_ROW:
             self.stop(

@@ -106,6 +106,11 @@ def study_module(name: str) -> ModuleType:
 
 def _check_back_end(module: ModuleType, name: str, spec: ModelSpec) -> None:
     """Whether the model can be what the study needs, before minutes go into loading it."""
+    if spec.is_api:
+        raise ModelError(
+            f"study {name}: an API gives no hidden states, which studies measure; "
+            "use hf/... or vllm/..."
+        )
     what = getattr(module, "NEEDS", None)
     if what and spec.provider == "vllm":
         raise ModelError(

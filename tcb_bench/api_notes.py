@@ -1,0 +1,63 @@
+"""What a person is told of a model behind an API: before anything is spent, and at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tcb_bench.errors import UsageError
+
+if TYPE_CHECKING:
+    from tcb_bench.load_tasks import Loaded
+    from tcb_bench.models.resolve import ModelSpec
+
+Say = Callable[[str], None]
+
+
+def say_closed(spec: ModelSpec, loaded: Loaded, say: Say) -> None:
+    """What an API cannot tell, before anything is spent."""
+    ours = {n: t for n, t in loaded.tasks.items() if hasattr(t, "is_tcb_task")}
+    impossible = [
+        name
+        for name, task in loaded.tasks.items()
+        if name not in ours and task.OUTPUT_TYPE != "generate_until"
+    ]
+    if impossible:
+        raise UsageError(
+            f"{spec.label}: {', '.join(impossible[:4])}: no API tells the log-likelihood of a "
+            "given text; choose tasks that generate, or mmlu_tcb"
+        )
+    if any(task.spec.request != "generate" for task in ours.values()):
+        say(
+            f"{spec.label}: delta_tcb and flip_radius need weights and are null; p_top1, p_top2, "
+            "logit_margin, nll and bounds on v_eff come from top_logprobs where the API gives them"
+        )
+
+
+def say_before(lm: Any, loaded: Loaded, say: Say) -> None:
+    """Which conditions the model cannot do, and what is known of its temperature."""
+    if not hasattr(lm, "preview"):
+        return
+    texts = {
+        name: task.generation()
+        for name, task in loaded.tasks.items()
+        if hasattr(task, "is_tcb_task") and task.spec.request != "next_token"
+    }
+    for line in lm.preview(texts):
+        say(line)
+
+
+def say_after(lm: Any, say: Say) -> None:
+    """What an API cost, what failed on the way, and why it ended before its end."""
+    if not hasattr(lm, "learned"):
+        return
+    spent, faults = lm.spent, lm.learned["failed_attempts"]
+    usd = lm.learned["spent"]["usd"]
+    money = "no price known" if usd is None else f"{usd:.4f} USD"
+    tokens = f"{spent['prompt_tokens']:,.0f} + {spent['completion_tokens']:,.0f} tokens"
+    say(f"spent by this run folder: {spent['requests']:,.0f} requests, {tokens}, {money}")
+    if faults:
+        shown = ", ".join(f"{n} x {kind}" for kind, n in sorted(faults.items()))
+        say(f"failed attempts: {shown}")
+    if lm.stopped:
+        say(f"stopped: {lm.stopped}; what is there is kept, the same command continues")
