@@ -8,7 +8,7 @@ from typing import Any
 
 from tcb_bench.metrics.choices import chosen_letter
 from tcb_bench.metrics.top_logprobs import top_quantities
-from tcb_bench.models.chat_reply import FILTERED, NO_LOGPROBS, text_of
+from tcb_bench.models.chat_reply import FILTERED, NO_LOGPROBS, ranked, text_of
 from tcb_bench.responses import Failure, NextToken, Response
 
 NO_CHOICE_SHOWN = "none of the choices is among the likeliest tokens that the API shows"
@@ -34,7 +34,7 @@ def prediction(
     prompt_tokens = call.get("prompt_tokens") or 0
     if not entries or not entries[0].get("top_logprobs"):
         return _written(choice, letters, call, usable or NO_LOGPROBS)
-    top = sorted(entries[0]["top_logprobs"], key=lambda each: -float(each["logprob"]))
+    top = ranked(entries[0])
     greedy = str(top[0]["token"])
     row = top_quantities([float(each["logprob"]) for each in top])
     row["nll"] = -float(top[0]["logprob"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,9 @@ from tcb_bench.responses import Failure, Generation, Response
 
 NO_LOGPROBS = "the API gives no log-probabilities of this model, so nothing is known of stability"
 TEMPERED = "the API's log-probabilities depend on the temperature, so only those at 1 are used"
+NOT_TOLD = -9999.0
+"""What OpenAI writes in place of the log-probability of a token beyond the likeliest."""
+
 FILTERED = "the provider's filter cut this answer; the same command asks again"
 
 
@@ -127,7 +131,19 @@ def _stability(
 
 
 def row_of(entry: Mapping[str, Any]) -> dict[str, float]:
-    """Quantities at one token; ``nll`` is of the token that was generated."""
-    top = [float(each["logprob"]) for each in entry.get("top_logprobs") or ()]
+    """Quantities at one token; ``nll`` is of the token that was generated, nan where not told."""
+    top = [float(each["logprob"]) for each in ranked(entry)]
     own = float(entry["logprob"])
-    return {**top_quantities(top or [own]), "nll": -own}
+    return {**top_quantities(top or [own]), "nll": math.nan if own <= NOT_TOLD else -own}
+
+
+def ranked(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The likeliest tokens at one position, in order: none that is not shown is likelier.
+
+    vLLM puts the generated token first, also where it is none of the likeliest; then it is left
+    out, since tokens between it and the others are not shown.
+    """
+    listed = list(entry.get("top_logprobs") or ())
+    top = sorted(listed, key=lambda each: -float(each["logprob"]))
+    is_own = bool(listed) and str(listed[0]["token"]) == str(entry["token"])
+    return top[:-1] if len(top) > 1 and is_own and top[-1] is listed[0] else top
