@@ -80,7 +80,8 @@ class Read:
         marks: 64-bit hashes of the stability numbers of rows, of whatever document;
             ``text_marks`` of rows without such.
         repeats: how many rows samples have; ``labels`` each distinct label once.
-        responses: rows of all samples; ``tokens`` the tokens of all, and without equal repeats.
+        responses: rows of all samples; ``tokens`` the tokens of all, and without equal repeats;
+            ``bills`` those that an API billed.
     """
 
     cells: dict[str, Cell] = field(default_factory=dict)
@@ -94,6 +95,7 @@ class Read:
     lines: int = 0
     responses: int = 0
     tokens: Counter[str] = field(default_factory=Counter)
+    bills: Counter[str] = field(default_factory=Counter)
     least_tokens: Counter[str] = field(default_factory=Counter)
 
 
@@ -207,6 +209,8 @@ def _add_tokens(sample: EntrySample, found: Read) -> None:
     """Tokens of all rows; and of different rows only, since an equal repeat may be a reused one."""
     seen = []
     for row in sample.rows:
+        if row.usage is not None:
+            found.bills.update({k: v or 0 for k, v in row.usage.model_dump().items()})
         same = (row.prompt_tokens, row.completion_tokens, row.stability, row.scores, row.answer)
         tokens = {"prompt_tokens": row.prompt_tokens or 0}
         tokens["completion_tokens"] = row.completion_tokens or 0

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from tcb_bench.records import Count, Record, Sha256, State
+from tcb_bench.records import Count, Record, Sha256, State, UsageRecord
 
 
 class Conflict(Record):
@@ -49,6 +49,10 @@ class ScoreRow(Record):
         default=None, description="tokens generated; null where one bill covers several texts"
     )
     prompt_tokens: Count | None = Field(default=None, description="tokens the model saw")
+    usage: UsageRecord | None = Field(
+        default=None,
+        description="of an API: tokens billed for the request; at one row of each request",
+    )
     unsupported: bool | None = Field(
         default=None, description="true: the model takes no such request, and it was not sent"
     )
@@ -65,7 +69,7 @@ class RunRow(ScoreRow):
     call: dict[str, Any] | None = Field(
         default=None,
         description="of an API: id, model, system_fingerprint, finish_reason, choice of n, fields "
-        "sent, and at choice 0 the usage that is billed",
+        "sent",
     )
     reasoning_chars: Count | None = Field(
         default=None, description="characters of the text that are reasoning"

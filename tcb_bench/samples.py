@@ -82,9 +82,15 @@ def _text_of(response: Response) -> dict[str, Any]:
 
 
 def _call_of(response: Response) -> dict[str, Any]:
-    """What an API said beside its answer; reasoning stays in the store."""
-    call = {k: v for k, v in getattr(response, "call", {}).items() if k != "reasoning"}
-    return {"call": call} if call else {}
+    """What an API said beside its answer, and its bill; reasoning stays in the store."""
+    call = dict(getattr(response, "call", {}))
+    call.pop("reasoning", None)
+    usage, prompt_tokens = call.pop("usage", {}), call.pop("prompt_tokens", None)
+    if not call:
+        return {}
+    is_billed = {"prompt_tokens", "completion_tokens"} <= usage.keys()
+    bill = {"usage": usage} if is_billed else {}
+    return {"call": call, "prompt_tokens": prompt_tokens, **bill}
 
 
 def _beside(task: Any, doc: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tcb_bench.aggregate import Document
 def usage(documents: Iterable[Document]) -> dict[str, int]:
     """Tokens of all responses; a reused repeat, and a bill for several texts, count once."""
     rows = [row for doc in documents for row in doc["rows"] if not row.get("reused_from")]
-    calls = [row["call"].get("usage", {}) for row in rows if row.get("call")]
+    calls = [row["usage"] for row in rows if row.get("usage")]
     local = [row for row in rows if not row.get("call")]
     found = {
         name: sum(row.get(name) or 0 for row in [*local, *calls])
