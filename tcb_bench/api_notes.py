@@ -38,6 +38,7 @@ def say_before(lm: Any, loaded: Loaded, say: Say) -> None:
     """Which conditions the model cannot do, and what is known of its temperature."""
     if not hasattr(lm, "preview"):
         return
+    lm.say = say
     texts = {
         name: task.generation()
         for name, task in loaded.tasks.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -16,9 +17,10 @@ from tcb_bench.commands_boards import submit as submit
 from tcb_bench.config import TaskOptions
 from tcb_bench.errors import UsageError
 from tcb_bench.parser import build_parser
-from tcb_bench.tables import Progress, data_table, planned_table, result_table, say
+from tcb_bench.tables import Progress, data_table, result_table, say
 
 if TYPE_CHECKING:
+    from tcb_bench.config import RunConfig
     from tcb_bench.run import Outcome
     from tcb_bench.studies.findings import StudyOutcome
 
@@ -32,11 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _run_plan(arguments)
     config = cli.run_config(arguments)
     if arguments.dry_run:
-        from tcb_bench.planned import planned
-
-        rows = planned(config.tasks, config.options, config.include_path)
-        Console(highlight=False, markup=False).print(planned_table({config.model: rows}))
-        return 0
+        return _dry_run([(config, "")])
     from tcb_bench import run as engine
 
     with Progress() as progress:
@@ -236,14 +234,25 @@ def _run_plan(arguments: argparse.Namespace) -> int:
     for name, value in given.items():
         if value != usual[name]:
             raise UsageError(f"--{name} beside --plan: write it into the plan, under run:")
-    from tcb_bench.plan import check_files, planned_models, read_plan, run_plan
+    from tcb_bench.plan import check_files, plan_configs, read_plan, run_plan
 
     plan = read_plan(arguments.plan)
     if arguments.dry_run:
-        Console(highlight=False, markup=False).print(planned_table(planned_models(plan)))
-        return 0
+        return _dry_run(plan_configs(plan))
     check_files(plan)
     return run_plan(plan, say)
+
+
+def _dry_run(configs: Sequence[tuple[RunConfig, str]]) -> int:
+    """Counts what runs would ask; each config has the resource that it shares with others."""
+    from tcb_bench.dry_run import DryRun
+    from tcb_bench.dry_run_table import dry_run_table
+
+    counting = DryRun(say if len(configs) > 1 else lambda line: None)
+    console = Console(highlight=False, markup=False)
+    for part in dry_run_table([counting.count(*each) for each in configs]):
+        console.print(part)
+    return 0
 
 
 def _show(outcome: Outcome) -> None:

@@ -144,7 +144,7 @@ class DurableLM(_ByKind):
         )
 
     def _ask(self, kind: str, requests: list[Instance]) -> list[Response]:
-        asks = [self._ask_of(kind, request, repeat) for request, repeat in _numbered(requests)]
+        asks = [self._ask_of(kind, request, repeat) for request, repeat in numbered(requests)]
         return self.answered(asks, lambda missing, keep: self._forward(kind, missing, keep))
 
     def answered(self, asks: Sequence[Ask], send: Send) -> list[Response]:
@@ -263,14 +263,14 @@ def _plain_key(arguments: Any) -> str:
     return json.dumps(list(arguments), sort_keys=True, ensure_ascii=False, default=str)
 
 
-def _numbered(requests: Sequence[Instance]) -> list[tuple[Instance, int]]:
+def numbered(requests: Sequence[Instance]) -> list[tuple[Instance, int]]:
     """Each request with its repeat: lm-eval hands one Instance over K times for K repeats."""
     seen: Counter[int] = Counter()
-    numbered = []
+    found = []
     for request in requests:
-        numbered.append((request, seen[id(request)]))
+        found.append((request, seen[id(request)]))
         seen[id(request)] += 1
-    return numbered
+    return found
 
 
 class ReplayLM(_ByKind):
@@ -283,7 +283,7 @@ class ReplayLM(_ByKind):
         self._keys = store.keys(manifest)
 
     def _ask(self, kind: str, requests: list[Instance]) -> list[Response]:
-        return [self._answer(request, repeat) for request, repeat in _numbered(requests)]
+        return [self._answer(request, repeat) for request, repeat in numbered(requests)]
 
     def _answer(self, request: Instance, repeat: int) -> Response:
         document = str(request.doc[ID_COLUMN]) if ID_COLUMN in request.doc else str(request.doc_id)

@@ -16,7 +16,6 @@ from tcb_bench.config import RunConfig
 from tcb_bench.errors import TcbBenchError, UsageError
 from tcb_bench.models.chat_options import PROVIDERS as API_PROVIDERS
 from tcb_bench.models.resolve import resolve
-from tcb_bench.planned import Planned, planned
 from tcb_bench.strict_yaml import parse, wrong
 from tcb_bench.task_section import Section
 
@@ -225,17 +224,9 @@ def _run_one(
     return code
 
 
-def planned_models(plan: Plan) -> dict[str, list[Planned]]:
-    """What every model will be asked; nothing is loaded but the documents where they are local."""
-    found: dict[str, list[Planned]] = {}
-    counted: dict[str, list[Planned]] = {}
-    for entry in plan.entries:
-        config = run_config(entry, plan.tasks, plan.output_path)
-        key = repr((config.options, config.include_path))
-        if key not in counted:
-            counted[key] = planned(config.tasks, config.options, config.include_path)
-        found[entry.model] = counted[key]
-    return found
+def plan_configs(plan: Plan) -> list[tuple[RunConfig, str]]:
+    """The run of every model, and the resource that it shares with others."""
+    return [(run_config(e, plan.tasks, plan.output_path), e.resource) for e in plan.entries]
 
 
 def check_files(plan: Plan) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 Row = dict[str, float]
@@ -119,8 +119,8 @@ _KINDS = {cls.kind: cls for cls in (NextToken, Generation, Plain, Failure)}
 
 
 def to_record(response: Response) -> dict[str, Any]:
-    """A response as plain JSON types (``inf`` and ``nan`` kept as floats)."""
-    return {"kind": response.kind, **asdict(response)}
+    """A response as JSON types (``inf`` and ``nan`` kept as floats), which it shares with it."""
+    return {"kind": response.kind} | {f.name: getattr(response, f.name) for f in fields(response)}
 
 
 def from_record(record: dict[str, Any]) -> Response:

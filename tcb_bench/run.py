@@ -72,11 +72,11 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
         store = None if config.fresh else held.enter_context(Store(folder))
         with quiet():
             loaded = load_tasks(config.tasks, config.options, config.include_path)
-        _say_missing(loaded, say)
+        say_missing(loaded, say)
         if spec.is_api:  # a chat API is asked by messages, and its weights are closed
             config = replace(config, apply_chat_template=True)
             say_closed(spec, loaded, say)
-        _check_compares(config.options, loaded)
+        check_compares(config.options, loaded)
         scorer = make_scorer(config.options, say, report) if _compares(loaded) else TextScorer()
         say(f"loading {spec.label}")
         with running(spec, folder / ENGINE_LOG) as lm:
@@ -88,7 +88,7 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
             manifest = store.begin(settings)
             durable = DurableLM(lm, store, manifest, config.options.seed, report)
             with quiet():  # the model's module is loaded by now
-                evaluated = _evaluate(durable, loaded, config)
+                evaluated = evaluate(durable, loaded, config)
             say(f"asked {durable.asked}, found in the store {durable.reused}")
             say_after(lm, say)
             settings["model_info"] |= getattr(lm, "learned", {})
@@ -98,9 +98,7 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
 
 def _settings(config: RunConfig, spec: ModelSpec, lm: Any, loaded: Loaded) -> dict[str, Any]:
     """What a run was asked and found before its first request; kept in its manifest."""
-    template = getattr(lm.tokenizer, "chat_template", None) if config.apply_chat_template else None
-    if config.apply_chat_template and not template:
-        raise ModelError(f"{spec.label}: has no chat template; leave --apply_chat_template out")
+    template = chat_template_of(lm, config, spec)
     settings = {
         **config.settings(),
         "label": spec.label,
@@ -113,9 +111,21 @@ def _settings(config: RunConfig, spec: ModelSpec, lm: Any, loaded: Loaded) -> di
         "data_sha256": data_digests(loaded),
     }
     settings["request_sha256"] = request_digests(loaded)  # of any model: its own sampling is not in
-    _set_model_sampling(loaded, settings["model_info"])
+    set_model_sampling(loaded, settings["model_info"])
     settings["resources"] = loaded.resources()
     return settings
+
+
+def chat_template_of(lm: Any, config: RunConfig, spec: ModelSpec) -> Any:
+    """The model's chat template where prompts are made with it, else None.
+
+    Raises:
+        ModelError: it has none.
+    """
+    template = getattr(lm.tokenizer, "chat_template", None) if config.apply_chat_template else None
+    if config.apply_chat_template and not template:
+        raise ModelError(f"{spec.label}: has no chat template; leave --apply_chat_template out")
+    return template
 
 
 def score(
@@ -147,10 +157,10 @@ def score(
         loaded = load_tasks(settings["tasks"], options, include)
         _check_same_data(loaded, settings["data_sha256"])
         _check_same_requests(loaded, settings["request_sha256"])
-        _set_model_sampling(loaded, settings["model_info"])
+        set_model_sampling(loaded, settings["model_info"])
         _say_other_resources(loaded, settings.get("resources", {}), say)
         scorer = make_scorer(options, say) if _compares(loaded) else TextScorer()
-        evaluated = _evaluate(ReplayLM(store, manifest.id), loaded, None)
+        evaluated = evaluate(ReplayLM(store, manifest.id), loaded, None)
         return _write(store, manifest.id, loaded, evaluated, scorer)
 
 
@@ -167,13 +177,15 @@ def _say_other_resources(loaded: Loaded, then: Mapping[str, Mapping[str, str]], 
             say(f"{name}: perturbations are described with {now}, the run used {then.get(name)}")
 
 
-def _check_compares(options: TaskOptions, loaded: Loaded) -> None:
+def check_compares(options: TaskOptions, loaded: Loaded) -> None:
+    """Refuses references where nothing is compared with them."""
     for name in ("reference", "references"):
         if getattr(options, name) is not None and not _compares(loaded):
             raise UsageError(f"--{name}: no task of this run compares texts; leave it out")
 
 
-def _say_missing(loaded: Loaded, say: Say) -> None:
+def say_missing(loaded: Loaded, say: Say) -> None:
+    """Which tasks have no data."""
     if loaded.missing:
         first = next(iter(loaded.missing.values()))
         rest = f" (and {len(loaded.missing) - 1} more)" if len(loaded.missing) > 1 else ""
@@ -198,7 +210,7 @@ def claim(store: Store, identity: dict[str, Any]) -> None:
         )
 
 
-def _set_model_sampling(loaded: Loaded, model_info: Mapping[str, Any]) -> None:
+def set_model_sampling(loaded: Loaded, model_info: Mapping[str, Any]) -> None:
     """Tasks with ``sampling_defaults: model`` get the model's own parameters, written out."""
     for task in loaded.tasks.values():
         spec = getattr(task, "spec", None)
@@ -224,15 +236,25 @@ def _check_same_requests(loaded: Loaded, expected: dict[str, str]) -> None:
             )
 
 
-def _evaluate(lm: Any, loaded: Loaded, config: RunConfig | None) -> dict[str, Any]:
-    """lm-eval's evaluate; prompts matter only where a model is asked (``config`` given)."""
+def evaluate(
+    lm: Any, loaded: Loaded, config: RunConfig | None, *, is_scored: bool = True
+) -> dict[str, Any]:
+    """lm-eval's evaluate over all tasks.
+
+    Args:
+        lm: answers the requests.
+        loaded: the tasks.
+        config: how prompts are made; None where no model reads them.
+        is_scored: whether the answers matter, or only the requests.
+    """
     has_stock = any(not hasattr(task, "is_tcb_task") for task in loaded.tasks.values())
     evaluated: dict[str, Any] = evaluator.evaluate(
         lm=lm,
         task_dict={"tasks": loaded.tasks, "groups": {}, "group_map": {}},
         samples=loaded.samples or None,
-        bootstrap_iters=STOCK_RESAMPLES if has_stock else 0,  # ours have intervals of their own
-        log_samples=True,
+        # ours have intervals of their own
+        bootstrap_iters=STOCK_RESAMPLES if has_stock and is_scored else 0,
+        log_samples=is_scored or has_stock,  # some of lm-eval's tasks need them
         system_instruction=config.system_instruction if config else None,
         apply_chat_template=config.apply_chat_template if config else False,
         fewshot_as_multiturn=config.fewshot_as_multiturn if config else False,

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -18,9 +18,6 @@ from rich.table import Table
 from rich.text import Text
 
 from tcb_bench.report.table import Table as DataTable
-
-if TYPE_CHECKING:
-    from tcb_bench.planned import Planned
 
 NUMBER = re.compile(r"[-+<]?\d")
 SHOWN = (
@@ -148,37 +145,6 @@ def _cells(entry: Mapping[str, Any], key: str, form: str) -> tuple[str, str, str
         else "-"
     )
     return str(entry[f"{key}_n,none"]), "null" if value is None else form.format(value), interval
-
-
-def planned_table(models: Mapping[str, Sequence[Planned]]) -> Table:
-    """What will be asked, per model and task, and in all."""
-    table = Table(title="what will be asked", title_justify="left", title_style="bold")
-    for column in ("model", "task"):
-        table.add_column(column, overflow="fold")
-    for column in ("conditions", "questions", "runs", "responses"):
-        table.add_column(column, justify="right")
-    rows = [(model, row) for model, planned in models.items() for row in planned]
-    for model, row in rows:
-        about = "<= " if row.is_design else ""
-        table.add_row(
-            model,
-            row.task,
-            f"{row.conditions:,}",
-            f"{about}{row.questions:,}",
-            str(row.runs),
-            f"{about}{row.responses:,}",
-        )
-    if len(rows) > 1:
-        table.add_section()
-        conditions = sum(row.conditions for _, row in rows)
-        total = sum(row.responses for _, row in rows)
-        table.add_row("all", "", f"{conditions:,}", "", "", f"{total:,}")
-    if any(row.is_design for _, row in rows):
-        table.caption = "<= by design: a cell of the data may hold fewer documents"
-    if any(row.runs > 1 for _, row in rows):
-        lines = [table.caption, "a local model answers the runs at T = 0 once and says so"]
-        table.caption = "\n".join(str(line) for line in lines if line)
-    return table
 
 
 def data_table(table: DataTable, leave_out: Sequence[str] = ()) -> Iterator[Any]:

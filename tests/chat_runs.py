@@ -134,7 +134,7 @@ def samples(outcome, task=""):
     """Sample rows of a run: (condition, document) -> the sample."""
     found = {}
     for path in outcome.sample_paths:
-        for line in path.read_text().splitlines():
+        for line in path.read_text().strip().split("\n"):  # U+2028 may stand in a text
             sample = json.loads(line)
             if task in ("", sample["task"]):
                 found[sample["condition"], sample["doc_id"]] = sample

@@ -12,7 +12,7 @@ from lm_eval.api.model import LM
 from tcb_bench.config import TaskOptions
 from tcb_bench.durable import DurableLM
 from tcb_bench.load_tasks import load_tasks, quiet
-from tcb_bench.run import _evaluate
+from tcb_bench.run import evaluate
 from tcb_bench.store import Store
 
 WORDS = "the river town ship company museum year founded by a of painter bridge north old".split()
@@ -26,10 +26,10 @@ class Counting(LM):
         self.durable, self.planned = durable, 0
 
     def generate_traced(self, requests):
-        from tcb_bench.durable import _numbered
+        from tcb_bench.durable import numbered
         from tcb_bench.responses import Failure
 
-        asks = [self.durable._ask_of("generate_traced", r, n) for r, n in _numbered(requests)]
+        asks = [self.durable._ask_of("generate_traced", r, n) for r, n in numbered(requests)]
         rows = [(*ask.sample, ask.key) for ask in asks]
         self.durable.store.plan(self.durable.manifest, rows)
         self.planned += len({row[-1] for row in rows})
@@ -89,7 +89,7 @@ def main(folder):
         loaded = load_tasks(["hotpotqa_tempperturb"], options)
         with Store(folder / "run") as store:
             lm = Counting(DurableLM(Engine(), store, store.begin({}), 0))
-            _evaluate(lm, loaded, None)
+            evaluate(lm, loaded, None)
             stored = len(store.keys(1))
     peak = peak_mib()
     sys.stdout.write(f"{lm.planned} {stored} {peak} {time.process_time() - started}\n")

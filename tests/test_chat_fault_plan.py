@@ -12,21 +12,22 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import aiohttp
 import fault_bodies as bodies
 import fault_refusals as refusals
 import fault_status as status
-import httpx
 import openai
 import psutil
 import pytest
+import requests
 from fault_plan import CHAT, Rule, draw, one_of
 from fault_replies import answer
 from fault_server import fault_process, fault_server
 
-CLIENT = httpx.Client(timeout=5, limits=httpx.Limits(max_keepalive_connections=0))
+get, post = partial(requests.get, timeout=5), partial(requests.post, timeout=5)
 
 
 def body(number=0, **fields):
@@ -36,7 +37,7 @@ def body(number=0, **fields):
 
 def ask(server, number=0, **fields):
     """Status of the reply."""
-    return CLIENT.post(f"{server.url}/chat/completions", json=body(number, **fields)).status_code
+    return post(f"{server.url}/chat/completions", json=body(number, **fields)).status_code
 
 
 def test_the_first_attempts_of_each_request_fail_and_reset_forgets_them():
@@ -74,12 +75,12 @@ def test_a_rule_can_begin_late_and_the_first_that_applies_decides():
 
 def test_other_paths_are_spared_unless_the_rule_names_them():
     with fault_server(status.server_error()) as server:
-        assert CLIENT.get(f"{server.url}/models").status_code == 200
+        assert get(f"{server.url}/models").status_code == 200
         server.plan = Rule(status.server_error(), path="/v1/models")
-        assert (CLIENT.get(f"{server.url}/models").status_code, ask(server)) == (500, 200)
+        assert (get(f"{server.url}/models").status_code, ask(server)) == (500, 200)
         server.plan = Rule(status.server_error(), path=None)
-        assert (CLIENT.get(f"{server.url}/models").status_code, ask(server)) == (500, 500)
-        assert CLIENT.get(f"{server.url}/nothing").status_code == 500
+        assert (get(f"{server.url}/models").status_code, ask(server)) == (500, 500)
+        assert get(f"{server.url}/nothing").status_code == 500
 
 
 def test_draws_do_not_depend_on_the_order_of_requests():
@@ -138,7 +139,7 @@ def test_the_most_requests_in_flight_are_counted_and_connections_too():
 
 
 def test_one_connection_is_kept_for_many_requests():
-    with fault_server() as server, httpx.Client() as client:
+    with fault_server() as server, requests.Session() as client:
         for number in range(5):
             client.post(f"{server.url}/chat/completions", json=body(number))
         assert (server.opened, server.connections) == (1, 1)
@@ -208,16 +209,16 @@ def test_a_server_in_its_own_process_takes_plans_and_gives_counts():
     rule = {"fault": ["conflict", "reset"], "probability": 0.0}
     with fault_process("--plan", json.dumps([rule])) as url:
         root, chat = url.removesuffix("/v1"), f"{url}/chat/completions"
-        assert CLIENT.post(chat, json=body()).status_code == 200
+        assert post(chat, json=body()).status_code == 200
         rules = [{"fault": "server_error", "with": {"status": 503}, "first": 1}]
         rules.append({"fault": "unknown_fields", "with": {}, "model": "none"})
-        CLIENT.post(f"{root}/_plan", json=rules)
-        assert CLIENT.post(chat, json=body(1)).status_code == 503
-        stats = CLIENT.get(f"{root}/_stats").json()
+        post(f"{root}/_plan", json=rules)
+        assert post(chat, json=body(1)).status_code == 503
+        stats = get(f"{root}/_stats").json()
         assert (stats["arrivals"], stats["replies"]) == (2, 1)
         assert stats["faults"] == {"server_error": 1}
-        CLIENT.post(f"{root}/_reset")
-        assert CLIENT.get(f"{root}/_stats").json()["arrivals"] == 0
+        post(f"{root}/_reset")
+        assert get(f"{root}/_stats").json()["arrivals"] == 0
 
 
 def test_a_server_ends_with_the_process_that_started_it():
@@ -226,7 +227,7 @@ def test_a_server_ends_with_the_process_that_started_it():
     parent = subprocess.Popen(
         [sys.executable, "-c", code], cwd=here, stdout=subprocess.PIPE, text=True
     )
-    with parent, httpx.Client() as client:
+    with parent, requests.Session() as client:
         url = parent.stdout.readline().strip()
         (server,) = psutil.Process(parent.pid).children()
         assert client.get(f"{url}/models").status_code == 200
@@ -255,8 +256,8 @@ def test_an_instant_server_is_quick_and_its_memory_is_flat():
         seconds = sum(server.cpu_times()[:2]) - seconds
         assert server.memory_info().rss - before < 4 * 2**20
         assert 2000 / seconds > 2000  # a second of its processor time; over 5,000 seen
-        assert CLIENT.get(url.replace("/v1", "/_stats")).json()["replies"] == 2400
-        refusal = CLIENT.post(url.replace("/v1", "/_plan"), json=[])
+        assert get(url.replace("/v1", "/_stats")).json()["replies"] == 2400
+        refusal = post(url.replace("/v1", "/_plan"), json=[])
         assert refusal.status_code == 409
     assert not server.is_running()
 
@@ -271,8 +272,8 @@ def test_refusals_leave_requests_without_their_field_alone():
 
 def test_a_slow_reply_is_left_when_the_client_is():
     with fault_server(bodies.slow(30)) as server:
-        with pytest.raises(httpx.TimeoutException):
-            httpx.post(f"{server.url}/chat/completions", json=body(), timeout=0.1)
+        with pytest.raises(requests.Timeout):
+            requests.post(f"{server.url}/chat/completions", json=body(), timeout=0.1)
         ends_s = time.monotonic() + 3
         while server.in_flight and time.monotonic() < ends_s:
             time.sleep(0.01)

@@ -9,9 +9,9 @@ import json
 import math
 
 import fault_bodies as bodies
-import httpx
 import openai
 import pytest
+import requests
 from fault_replies import Played, answer, completion, letter, token_bytes
 from fault_server import fault_server
 from openai.types.chat import ChatCompletion
@@ -36,7 +36,7 @@ def texts(made):
 def spoilt(fault, **fields):
     with fault_server(fault) as server:
         sent = {**BODY, **fields}
-        return httpx.post(f"{server.url}/chat/completions", json=sent).json()
+        return requests.post(f"{server.url}/chat/completions", json=sent, timeout=5).json()
 
 
 @pytest.mark.parametrize("style", ["openai", "deepseek"])

@@ -162,7 +162,7 @@ def test_real_records_that_do_not_resolve_are_counted_and_short_strata_take_all(
 
 
 def test_the_seeds_of_a_condition_are_its_own_for_every_question_and_run(tasks, tmp_path):
-    from tcb_bench.durable import DurableLM, _numbered
+    from tcb_bench.durable import DurableLM, numbered
     from tcb_bench.store import Store
 
     class Engine:
@@ -176,7 +176,7 @@ def test_the_seeds_of_a_condition_are_its_own_for_every_question_and_run(tasks, 
             requests += [request] * 3
     with Store(tmp_path) as store:
         lm = DurableLM(Engine(), store, store.begin({}), 0)
-        asks = [lm._ask_of("generate_traced", r, n) for r, n in _numbered(requests)]
+        asks = [lm._ask_of("generate_traced", r, n) for r, n in numbered(requests)]
     assert len(asks) == 88 * 6 * 3
     seeds = [ask.arguments[1]["seed"] for ask in asks if ask.is_sampled]
     assert len(set(seeds)) == len(seeds) == 80 * 6 * 3  # every sampled answer has a seed of its own

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter as Counter_
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property, partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,9 @@ from lm_eval.api.instance import Instance
 
 from tcb_bench.errors import ModelError
 from tcb_bench.models.capabilities import Capability
+from tcb_bench.models.chat_batch import BatchRun, Say, check_none_under_way
+from tcb_bench.models.chat_batch_merge import Asked, JobsOf
+from tcb_bench.models.chat_batch_pack import BatchLimits
 from tcb_bench.models.chat_budget import Budget
 from tcb_bench.models.chat_client import Client, Connection
 from tcb_bench.models.chat_faults import Fault, good_choices
@@ -58,6 +62,9 @@ class ChatAPI(LmEvalChat):
         self.options, self.budget, self.counter = options, budget, counter
         self.traffic = Traffic(options, budget)
         self.jobs = Jobs(self.name, capability, connection, options, self._bound)
+        self.folder: Path | None = None  # of the run; batches keep a journal there
+        self.batch_limits = BatchLimits()
+        self.say: Say = lambda line: None  # what a person may want to know at once
         self.model_sampling: dict[str, Any] = {}  # an API's defaults are neutral, or not known
         self.tokenizer = SimpleNamespace(chat_template="messages of a chat API")
 
@@ -185,7 +192,7 @@ class ChatAPI(LmEvalChat):
     def _answer(
         self,
         requests: Sequence[Instance],
-        jobs_of: Callable[[Sequence[Instance], OnResponse], Iterator[Job]],
+        jobs_of: JobsOf,
         on_response: OnResponse | None,
     ) -> list[Response]:
         """Sends what ``jobs_of`` makes; without ``on_response`` the responses are collected.
@@ -198,7 +205,7 @@ class ChatAPI(LmEvalChat):
         collected: dict[int, Response] = {}
         keeper = Keeper(on_response or collected.__setitem__)
         try:
-            asyncio.run(self._drive(jobs_of(requests, keeper.add), keeper))
+            asyncio.run(self._drive(requests, jobs_of, keeper))
         except Fault as fault:
             raise ModelError(f"{self.name}: {fault.message}") from None
         if on_response:
@@ -216,12 +223,25 @@ class ChatAPI(LmEvalChat):
                 client, self.capability, self.jobs.top_logprobs
             )
 
-    async def _drive(self, jobs: Iterator[Job], keeper: Keeper) -> None:
+    async def _drive(self, requests: Sequence[Instance], jobs_of: JobsOf, keeper: Keeper) -> None:
+        """Request by request, or in batches."""
+        asked = Asked(requests, jobs_of, keeper)
+        is_batch = self.options.api_mode == "batch"
+        if not is_batch:
+            check_none_under_way(self.folder, asked)
         try:
             async with Client(self.connection, self.options) as client:
-                await self.traffic.run(jobs, partial(self._send, client), keeper.take)
+                if is_batch:
+                    await self._batches(asked, client).run()
+                else:
+                    jobs = jobs_of(requests, keeper.add)
+                    await self.traffic.run(jobs, partial(self._send, client), keeper.take)
         finally:
             keeper.flush()
+
+    def _batches(self, asked: Asked, client: Client) -> BatchRun:
+        limits, say = self.batch_limits, self.say
+        return BatchRun(asked, client, self.traffic, self.folder, say=say, limits=limits)
 
     async def _send(self, client: Client, job: Job) -> dict[int, Response]:
         """One request; its choices are matched to the job's members by their index."""

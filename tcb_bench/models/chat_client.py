@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
+import aiohttp
 import openai
 
 from tcb_bench.errors import ModelError
 from tcb_bench.models.chat_faults import Fault, fault_in_reply, fault_of_status, without_secrets
 from tcb_bench.models.chat_options import ApiOptions
 
-SDK_FIELDS = frozenset(
-    "model messages temperature top_p n stop seed logprobs top_logprobs max_tokens "
-    "max_completion_tokens".split()
-)
-"""Fields that the SDK's method takes by name; others go as its extra body."""
+HTTP = importlib.import_module(type(openai.DEFAULT_CONNECTION_LIMITS).__module__.split(".")[0])
+"""The HTTP library that the SDK is built on: httpx, or its own copy in later versions."""
+
+NO_KEY = "none"
+"""Sent to servers that need no key; the word itself is no secret."""
+
+LEAST_SECRET = 8
+"""Characters of a key that is looked for in answers: ``ollama`` may well be a part of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,11 @@ class Connection:
     key: str = field(repr=False)
     extra_body: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no file and no message may hold; empty for a server that needs no key."""
+        return () if self.key == NO_KEY else (self.key,)
+
 
 class Client:
     """An open connection; to be used within one event loop, as ``async with Client(...)``."""
@@ -50,9 +60,10 @@ class Client:
         timeout = openai.Timeout(
             options.read_timeout_s, connect=options.connect_timeout_s, pool=None
         )
-        limits = {"max_connections": options.max_connections, "max_keepalive_connections": None}
+        most = options.max_connections
+        limits = HTTP.Limits(max_connections=most, max_keepalive_connections=None)
         try:
-            transport = openai.DefaultAioHttpClient(timeout=timeout, limits=_limits(limits))
+            transport = openai.DefaultAioHttpClient(timeout=timeout, limits=limits)
         except RuntimeError:
             raise ModelError("requests to an API need more: pip install 'tcb-bench[api]'") from None
         self.sdk = openai.AsyncOpenAI(
@@ -77,14 +88,13 @@ class Client:
         Raises:
             Fault: there is none, or none that can be used.
         """
-        own = {name: value for name, value in body.items() if name in SDK_FIELDS}
-        more = {name: value for name, value in body.items() if name not in SDK_FIELDS}
         try:
             async with asyncio.timeout(self.options.total_timeout_s):
-                raw = await self.sdk.chat.completions.with_raw_response.create(
-                    **own, extra_body=more or None
+                # the SDK's typed method spends most of its time on types of what is JSON already
+                raw = await self.sdk.post(
+                    "/chat/completions", cast_to=HTTP.Response, body=dict(body)
                 )
-                reply = json.loads(raw.http_response.content)
+                reply = self.read_json(raw.content)
         except ValueError:
             raise Fault("bad reply", "retry", "the reply is no JSON") from None
         except (TimeoutError, openai.APIError) as error:
@@ -101,22 +111,60 @@ class Client:
             headers = {name.lower(): value for name, value in error.response.headers.items()}
             body = error.body if error.body is not None else error.response.text
             return self._clean(fault_of_status(error.status_code, body, headers))
-        if isinstance(error, TimeoutError | openai.APITimeoutError):
+        causes = list(_causes(error))  # the transport calls broken connections timeouts, too
+        if any(isinstance(cause, aiohttp.ConnectionTimeoutError) for cause in causes):
+            waited = self.options.connect_timeout_s
+            return Fault("timeout", "retry", f"no connection within {waited:g} s")
+        if any(isinstance(cause, TimeoutError) for cause in causes):
             waited = min(self.options.read_timeout_s, self.options.total_timeout_s)
             return Fault("timeout", "retry", f"no reply within {waited:g} s")
-        cause = error.__cause__ or error
-        said = " ".join(f"{type(cause).__name__}: {cause}".split())[:200]
+        own = [cause for cause in causes if isinstance(cause, aiohttp.ClientError)] or causes[-1:]
+        said = " ".join(f"{type(own[0]).__name__}: {own[0]}".split())[:200]
         return self._clean(Fault("connection", "retry", f"connection lost ({said})"))
 
     def _clean(self, fault: Fault) -> Fault:
-        fault.message = without_secrets(fault.message, (self.connection.key,))
+        fault.message = without_secrets(fault.message, self.connection.secrets)
         return fault
 
+    def read_json(self, content: bytes) -> Any:
+        """The JSON of a reply, without a key that it repeats and without halves of characters."""
+        reply = json.loads(content)
+        secrets = tuple(key for key in self.connection.secrets if len(key) >= LEAST_SECRET)
+        forms = {form.encode() for key in secrets for form in (key, key.replace("/", "\\/"))}
+        has_halves = b"\\ud" in content.lower() and not _can_be_written(reply)
+        if has_halves or any(form in content for form in forms):
+            return _each_text(reply, lambda text: without_secrets(_whole(text), secrets))
+        return reply
 
-def _limits(given: Mapping[str, Any]) -> Any:
-    """The transport's own class of limits, whichever HTTP library the SDK is built on."""
-    own = openai.DEFAULT_CONNECTION_LIMITS
-    return type(own)(**given)
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _can_be_written(reply: Any) -> bool:
+    try:
+        json.dumps(reply, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _whole(text: str) -> str:
+    """The text with halves of characters, which no file can hold, as U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+    """A value of JSON with each of its texts changed, names of fields left out."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [_each_text(item, change) for item in value]
+    if isinstance(value, dict):
+        return {name: _each_text(item, change) for name, item in value.items()}
+    return value
 
 
 Opened = AbstractAsyncContextManager[Client]

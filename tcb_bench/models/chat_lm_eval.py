@@ -48,7 +48,7 @@ class LmEvalChat(LM):  # type: ignore[misc]
             ModelError: a text could not be had; those that could are kept.
         """
         asked = [
-            Instance("generate_traced", {}, (r.args[0], _ours(r.args[1])), 0) for r in requests
+            Instance("generate_traced", r.doc, (r.args[0], ours(r.args[1])), 0) for r in requests
         ]
         texts: dict[int, str] = {}
         lost: list[str] = []
@@ -93,7 +93,7 @@ class LmEvalChat(LM):  # type: ignore[misc]
         return as_text(chat_history)
 
 
-def _ours(kwargs: dict[str, Any]) -> dict[str, Any]:
+def ours(kwargs: dict[str, Any]) -> dict[str, Any]:
     """lm-eval's generation arguments with every parameter stated; greedy unless it samples."""
     given = {k: v for k, v in kwargs.items() if k != "do_sample"}
     for name in MAX_TOKENS_NAMES:

@@ -15,9 +15,9 @@ from tcb_bench.errors import ModelError, UnknownName, UsageError
 from tcb_bench.models.capabilities import Capability, capability
 from tcb_bench.models.chat_api import ChatAPI
 from tcb_bench.models.chat_budget import Budget
-from tcb_bench.models.chat_client import Client, Connection
+from tcb_bench.models.chat_client import NO_KEY, Client, Connection
 from tcb_bench.models.chat_faults import Fault
-from tcb_bench.models.chat_options import ApiOptions
+from tcb_bench.models.chat_options import SECONDS, ApiOptions
 from tcb_bench.models.chat_probe import probe
 from tcb_bench.models.chat_tokens import counter
 from tcb_bench.models.prices import read_prices
@@ -27,7 +27,7 @@ BASE_URLS = {"openai": "https://api.openai.com/v1", "deepseek": "https://api.dee
 KEYS = {"openai": "OPENAI_API_KEY", "deepseek": "DEEPSEEK_API_KEY"}
 ARGUMENTS = (
     *("base_url", "api_key", "api_key_env", "tokenizer", "extra_body"),
-    *("connect_timeout", "read_timeout", "total_timeout"),
+    *SECONDS,
 )
 LEARNED = "capability.json"
 """File of a run folder with what a probe found; without it the model is probed again."""
@@ -46,7 +46,7 @@ def load_chat(spec: ModelSpec, log: Path | None, *, is_offline: bool = False) ->
         UsageError: an argument is unknown or does not fit.
         ModelError: no key, or the API refuses.
     """
-    options = _with_timeouts(spec.api or ApiOptions(), spec.kwargs)
+    options = _with_seconds(spec.api or ApiOptions(), spec.kwargs)
     connection = _connection(spec, is_offline)
     known = capability(spec.provider, spec.name, connection.extra_body)
     if known is None:
@@ -63,20 +63,22 @@ def load_chat(spec: ModelSpec, log: Path | None, *, is_offline: bool = False) ->
         raise UsageError(f"--api_mode batch: {spec.label} is not in a Batch API; leave it out")
     budget = Budget(price, options.cost_limit, options.token_limit, is_batch)
     tokens = counter(spec.provider, spec.name, spec.kwargs.get("tokenizer"))
-    return ChatAPI(known, connection, options, budget, tokens)
+    model = ChatAPI(known, connection, options, budget, tokens)
+    model.folder = log.parent if log is not None else None
+    return model
 
 
-def _with_timeouts(options: ApiOptions, kwargs: Mapping[str, Any]) -> ApiOptions:
+def _with_seconds(options: ApiOptions, kwargs: Mapping[str, Any]) -> ApiOptions:
     for name in kwargs:
         if name not in ARGUMENTS:
             raise UnknownName("argument of an API model", name, ARGUMENTS)
     given: dict[str, Any] = {}
-    for name in ("connect_timeout", "read_timeout", "total_timeout"):
+    for name, option in SECONDS.items():
         if name in kwargs:
             value = kwargs[name]
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise UsageError(f"{name}={value!r}: give seconds")
-            given[f"{name}_s"] = float(value)
+            given[option] = float(value)
     return replace(options, **given)
 
 
@@ -109,7 +111,7 @@ def _key(spec: ModelSpec, is_offline: bool) -> str:
     name = variable or KEYS.get(spec.provider)
     key = str(given or (os.environ.get(str(name), "") if name else "")).strip()
     if key.isascii() and key.isprintable() and (key or is_offline or name is None):
-        return key or "none"
+        return key or NO_KEY
     if key:
         raise ModelError(f"{spec.label}: the key has characters that no key has; copy it again")
     raise ModelError(

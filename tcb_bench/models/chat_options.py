@@ -19,10 +19,17 @@ LEAST = {
     **{"max_connections": 1, "max_retries": 0, "top_logprobs": 0, "reasoning_tokens": 0},
     **{"answer_tokens": 1, "token_limit": 1},
 }
-ABOVE_ZERO = (
-    *("cost_limit", "requests_per_minute"),
-    *("connect_timeout_s", "read_timeout_s", "total_timeout_s"),
-)
+SECONDS = {
+    **{f"{name}_timeout": f"{name}_timeout_s" for name in ("connect", "read", "total")},
+    "poll_s": "poll_s",
+}
+"""Model argument -> option; both in seconds."""
+
+ABOVE_ZERO = {
+    **{"cost_limit": "--cost_limit ", "requests_per_minute": "--requests_per_minute "},
+    **{option: f"{argument}=" for argument, option in SECONDS.items()},
+}
+"""Option -> how a user gives it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,16 +50,16 @@ class ApiOptions:
     connect_timeout_s: float = 20.0
     read_timeout_s: float = 300.0  # without a byte; blank keep-alive lines count as bytes
     total_timeout_s: float = 1800.0  # for one attempt
+    poll_s: float = 60.0  # longest pause between two looks at a batch
 
     def __post_init__(self) -> None:
         """Refuses what no run could use."""
         for name, least in LEAST.items():
             if (value := getattr(self, name)) is not None and value < least:
                 raise UsageError(f"--{name} {value}: give a number >= {least}")
-        for name in ABOVE_ZERO:
+        for name, given in ABOVE_ZERO.items():
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):
-                option = name.removesuffix("_s") + "=" if name.endswith("_s") else f"--{name} "
-                raise UsageError(f"{option}{value:g}: give a number above 0")
+                raise UsageError(f"{given}{value:g}: give a number above 0")
         if self.api_mode not in MODES:
             raise UsageError(f"--api_mode {self.api_mode}: give online or batch")

@@ -10,6 +10,7 @@ from typing import Any
 from tcb_bench.models.capabilities import Capability
 from tcb_bench.models.chat_client import Client
 from tcb_bench.models.chat_faults import Fault
+from tcb_bench.models.chat_reply import usage_of
 
 QUESTION = "Write one English word, chosen at random, and nothing else."
 SHORT = 24  # tokens of a reply
@@ -65,10 +66,11 @@ async def probe(client: Client, provider: str, model: str) -> Capability:
     message = {"role": "user", "content": QUESTION}
     body: dict[str, Any] = {"model": model, "messages": [message], "max_tokens": SHORT}
     field = "max_tokens"
-    if await _takes(client, body) is None:
+    plain = await _takes(client, body)
+    if plain is None:
         field = "max_completion_tokens"
         body[field] = body.pop("max_tokens")
-        await ask(client, body)
+        plain = await ask(client, body)
     taken: dict[str, Any] = {}
     for name, values in TRIED:
         for value in values:
@@ -79,9 +81,10 @@ async def probe(client: Client, provider: str, model: str) -> Capability:
     has_temperature = await _takes(client, body, temperature=0.5) is not None
     system = {"role": "system", "content": "Be brief."}
     has_system = await _takes(client, {**body, "messages": [system, message]}) is not None
-    is_reasoning, effective = False, "unknown"
+    is_reasoning, effective = _reasons(plain), "unknown"
     if has_temperature:
-        is_reasoning, effective = await _heeds_temperature(client, body)
+        also, effective = await _heeds_temperature(client, body)
+        is_reasoning = is_reasoning or also
     return Capability(
         provider=provider,
         model=model,
@@ -113,11 +116,18 @@ async def _heeds_temperature(client: Client, body: Mapping[str, Any]) -> tuple[b
     reasons = False
     for temperature in (0.0, 1.8):
         replies = [await _takes(client, body, temperature=temperature) for _ in range(3)]
+        reasons = reasons or any(_reasons(reply) for reply in replies if reply)
         messages = [reply["choices"][0].get("message") or {} for reply in replies if reply]
-        reasons = reasons or any(m.get("reasoning_content") or m.get("reasoning") for m in messages)
         texts[temperature] = {str(message.get("content") or "") for message in messages}
     is_still, is_varied = len(texts[0.0]) == 1, len(texts[1.8]) > 1
     return reasons, "true" if is_still and is_varied and not reasons else "unknown"
+
+
+def _reasons(reply: Mapping[str, Any]) -> bool:
+    """Whether a reply shows its reasoning, or that some was billed."""
+    message = reply["choices"][0].get("message") or {}
+    is_shown = bool(message.get("reasoning_content") or message.get("reasoning"))
+    return is_shown or usage_of(reply).get("reasoning_tokens", 0) > 0
 
 
 async def _top_logprobs(client: Client, body: Mapping[str, Any]) -> int:

@@ -87,20 +87,19 @@ def lengths(answer: int, capability: Capability, options: ApiOptions, name: str)
 
 
 def unsupported(given: Sampling, capability: Capability) -> str | None:
-    """Why the model cannot do what is asked, in one line; None where it can."""
+    """Why the model cannot do what is asked, in one line that conditions share; None if it can."""
     name = f"{capability.provider}/{capability.model}"
     if capability.temperature is None and given.temperature != 1:
-        return f"{name} takes no temperature but 1; {given.temperature:g} was asked for"
+        return f"{name} takes no temperature but 1"
     if capability.temperature is not None:
         low, high = capability.temperature
         if not low <= given.temperature <= high:
-            return f"{name} takes temperatures from {low:g} to {high:g}, not {given.temperature:g}"
+            return f"{name} takes temperatures from {low:g} to {high:g} only"
     if given.top_p != 1 and not capability.top_p:
-        return f"{name} takes no top_p; {given.top_p:g} was asked for"
+        return f"{name} takes no top_p but 1"
     for field, neutral in NEUTRAL.items():
-        value = getattr(given, field)
-        if value != neutral and field not in capability.extra:
-            return f"{name} takes no {field}; {value:g} was asked for"
+        if getattr(given, field) != neutral and field not in capability.extra:
+            return f"{name} takes no {field}"
     return None
 
 

@@ -74,6 +74,7 @@ class Traffic:
     refusals: dict[tuple[str, Any], str] = field(default_factory=dict)
     _lost_in_a_row: int = 0
     _last_success: float = 0.0
+    _is_exhausted: bool = False  # no job is left to begin, so that there is nothing to save
 
     async def run(self, jobs: Iterable[Job], send: Send, done: Done) -> None:
         """Sends all jobs; ``done`` gets each response as soon as it is there.
@@ -85,7 +86,7 @@ class Traffic:
         """
         most, per_minute = self.options.max_connections, self.options.requests_per_minute
         limiter = Limiter(most, per_minute, lambda: self.stopped is not None)
-        self._last_success = time.monotonic()
+        self._last_success, self._is_exhausted = time.monotonic(), False
         source = iter(jobs)
 
         async def worker() -> None:
@@ -93,6 +94,7 @@ class Traffic:
                 await self._finish(job, limiter, send, done)
                 if self.stopped:
                     return
+            self._is_exhausted = True
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -108,12 +110,14 @@ class Traffic:
     async def _finish(self, job: Job, limiter: Limiter, send: Send, done: Done) -> None:
         """One job to its end: answered, given up, or left for another day."""
         attempt = 0
-        while not self.stopped:
-            if reason := self._refused(job):
-                await self._fail(job, Failure(reason, "unsupported"), done)
-                return
+        while True:
             begun = await limiter.enter()
             try:
+                if self.stopped:  # while it waited for its place, as what follows
+                    return
+                if reason := self._refused(job):
+                    await self._fail(job, Failure(reason, "unsupported"), done)
+                    return
                 fault = await self._attempt(job, send, done)
             finally:
                 self.budget.release(id(job))
@@ -139,8 +143,8 @@ class Traffic:
             answers = await send(job)
         except Fault as fault:
             return fault
-        for member, response in answers.items():
-            await done(member, response)
+        # together, so that they are kept together: choices left over would get other seeds
+        await asyncio.gather(*(done(member, response) for member, response in answers.items()))
         job.members = [member for member in job.members if member not in answers]
         self._lost_in_a_row, self._last_success = 0, time.monotonic()
         if job.members:
@@ -192,7 +196,7 @@ class Traffic:
             job, Failure(f"{attempts} attempts failed, the last with {fault.message}"), done
         )
         self._lost_in_a_row += 1
-        if self._lost_in_a_row >= LOST_IN_A_ROW:
+        if self._lost_in_a_row >= LOST_IN_A_ROW and not self._is_exhausted:
             self.stop(
                 f"{self._lost_in_a_row} requests in a row failed after {attempts} attempts each, "
                 f"the last with {fault.message}"

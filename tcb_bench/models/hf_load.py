@@ -34,7 +34,7 @@ def load_hf(spec: ModelSpec, log: Path | None = None) -> HF:
     Raises:
         ModelError: it cannot be, in one line.
     """
-    arguments = _arguments(spec)
+    arguments = arguments_of(spec)
     try:
         model = HF(**arguments)
     except TcbBenchError as error:
@@ -45,7 +45,7 @@ def load_hf(spec: ModelSpec, log: Path | None = None) -> HF:
     return model
 
 
-def _arguments(spec: ModelSpec) -> dict[str, Any]:
+def arguments_of(spec: ModelSpec) -> dict[str, Any]:
     """Keyword arguments of ``HF``; what can be seen to be missing is told here, in plain words."""
     length = spec.kwargs.get("max_length")
     if length is not None and (not isinstance(length, int) or length < 1):
