@@ -73,6 +73,7 @@ bench: test-env
 	$(BIN)/python benchmarks/bert_score.py
 	$(BIN)/python benchmarks/leaderboard.py
 	$(BIN)/python benchmarks/leaderboard_page.py
+	$(BIN)/python benchmarks/chat_api.py
 
 bench-vllm: test-vllm-env
 	$(VLLM_BIN)/python benchmarks/vllm_trace.py

@@ -107,6 +107,11 @@ class FaultServer:
         """Forgets requests, attempts and counts; plan, files and batches stay."""
         self.app.reset()
 
+    def break_connections(self):
+        """Aborts all connections, as a network that went away does."""
+        for connection in list(self.state.connections):
+            self._loop.call_soon_threadsafe(connection.transport.abort)
+
     def start(self):
         self._thread = threading.Thread(target=lambda: asyncio.run(self.serve()), daemon=True)
         self._thread.start()

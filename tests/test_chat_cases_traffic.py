@@ -36,13 +36,15 @@ def widths(monkeypatch):
 
 @pytest.mark.parametrize("style", ["seconds", "ms", "none"])
 def test_case_9_a_strict_limiter_is_obeyed_and_all_are_answered(style, widths):
-    limit = RateLimit(per_second=60, burst=10, penalty_s=0.3, style=style)
+    limit = RateLimit(per_second=60, burst=10, penalty_s=0.6, style=style, grace_s=0.3)
     with fault_server(limit) as server:
         lm = chat(server, max_retries=0)
         found = ask(lm, PROMPTS)
     assert all(isinstance(each, Generation) for each in found)
     assert limit.admitted == 60 and lm.traffic.faults.keys() == {"429"}
-    assert limit.refused >= 1 and limit.early <= 0.1 * limit.refused + 3
+    assert 1 <= limit.refused <= limit.admitted
+    if style != "none":  # else nobody can know when a penalty ends
+        assert limit.early <= 0.1 * limit.refused
     lowest = min(widths)
     assert lowest < max(widths[: widths.index(lowest)])  # it fell, and then grew again
     assert max(widths[widths.index(lowest) :]) > lowest

@@ -1,6 +1,8 @@
 """From the words of a command to a model behind an API. Oracle: the sentences a user must read."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from chat_runs import KEY, arguments, ask, chat, environment
@@ -54,6 +56,7 @@ def test_where_each_provider_is():
         ("openai/gpt-4o", "total_timeout=-1", UsageError, "total_timeout=-1: give a number above 0"),
         ("openai/gpt-4o", "connect_timeout=nan", UsageError, "connect_timeout=nan"),
         ("openai/gpt-4o", "api_key=x-1,extra_body=7", UsageError, "extra_body: expected a JSON object"),
+        ("openai/gpt-4o", 'api_key=x-1,extra_body={"a": [{"X-Api-Key": "hunter2"}]}', UsageError, "extra_body: X-Api-Key looks like a secret"),
         ("openai", "", UsageError, "which model of openai? nothing names one"),
         ("openai/gpt-4o", "model=gpt-4", UsageError, "which model of openai? it is named twice"),
         ("opena/gpt-4o", "", UsageError, "no model provider 'opena'; did you mean 'openai'"),
@@ -158,8 +161,22 @@ def test_two_addresses_or_budgets_of_one_model_share_no_response():
 
 def test_a_users_own_fields_are_sent():
     with fault_server() as server:
-        lm = chat(server, args='extra_body={"user": "me", "provider": {"order": ["x"]}}')
+        lm = chat(
+            server,
+            args='extra_body={"user": "me", "thinking": {"budget_tokens": 5}, "provider": {"order": ["x"]}}',
+        )
         ask(lm, ["Name a river."])
         assert server.chats[0].body["provider"] == {"order": ["x"]}
         with pytest.raises(UsageError, match="extra_body: temperature is set by the task"):
             ask(chat(server, args='extra_body={"temperature": 1}'), ["Name a river."])
+
+
+def test_without_the_sdk_one_line_says_what_to_install(tmp_path):
+    code = (
+        "import sys; sys.modules['openai'] = None; from tcb_bench.__main__ import main; "
+        "sys.exit(main(['run', '--model', 'openai/gpt-4o', '--data', 'sample', '--tasks', "
+        f"'gsm8k_tcb', '--limit', '1', '--output_path', {str(tmp_path)!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "pip install 'tcb-bench[api]'" in done.stderr.splitlines()[-1]

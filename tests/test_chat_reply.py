@@ -244,7 +244,9 @@ def test_a_reply_cut_before_its_letter_is_not_wrong():
 
 def test_halves_of_characters_and_a_repeated_key_are_read_as_no_such_thing():
     client = Client(Connection("http://127.0.0.1:9/v1", KEY), ApiOptions())
-    half = client._read(b'{"choices": [{"message": {"content": "a \\ud83d b \\uD83D\\uDE42"}}]}')
+    half = client.read_json(
+        b'{"choices": [{"message": {"content": "a \\ud83d b \\uD83D\\uDE42"}}]}'
+    )
     assert half["choices"][0]["message"]["content"] == "a \ufffd b 🙂"
-    told = client._read(f'{{"a": ["key {KEY}."], "n": 3}}'.encode())
+    told = client.read_json(f'{{"a": ["key {KEY}."], "n": 3}}'.encode())
     assert told == {"a": ["key ***."], "n": 3}

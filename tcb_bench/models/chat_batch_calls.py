@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import random
 import time
@@ -12,11 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import openai
-
 from tcb_bench.models.chat_batch_parts import ENDPOINT, Part
 from tcb_bench.models.chat_client import Client
 from tcb_bench.models.chat_faults import QUOTA_CODES, Fault
+from tcb_bench.models.chat_sdk import HTTP, openai
 from tcb_bench.models.chat_traffic import FIRST_BACKOFF_S, LONGEST_BACKOFF_S, STALL_S, Traffic
 
 Record = dict[str, Any]
@@ -32,9 +30,7 @@ LOOKS = 5  # for a batch whose creation may still be on its way
 SETTLED_S = 600.0  # after which it is not
 
 # What the SDK's HTTP library raises while a body is read; the SDK itself knows only the beginning.
-BROKEN: type[Exception] = importlib.import_module(
-    type(openai.DEFAULT_CONNECTION_LIMITS).__module__.partition(".")[0]
-).HTTPError
+BROKEN: type[Exception] = HTTP.HTTPError
 
 T = TypeVar("T")
 

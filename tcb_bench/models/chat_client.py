@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-import aiohttp
-import openai
-
 from tcb_bench.errors import ModelError
 from tcb_bench.models.chat_faults import Fault, fault_in_reply, fault_of_status, without_secrets
 from tcb_bench.models.chat_options import ApiOptions
-
-HTTP = importlib.import_module(type(openai.DEFAULT_CONNECTION_LIMITS).__module__.split(".")[0])
-"""The HTTP library that the SDK is built on: httpx, or its own copy in later versions."""
+from tcb_bench.models.chat_sdk import HTTP, aiohttp, openai
 
 NO_KEY = "none"
 """Sent to servers that need no key; the word itself is no secret."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ ARGUMENTS = (
     *("base_url", "api_key", "api_key_env", "tokenizer", "extra_body"),
     *SECONDS,
 )
+SECRET_FIELD = re.compile(r"api[_-]?key|authorization|secret|password", re.IGNORECASE)
 LEARNED = "capability.json"
 """File of a run folder with what a probe found; without it the model is probed again."""
 
@@ -100,7 +102,22 @@ def _connection(spec: ModelSpec, is_offline: bool) -> Connection:
     extra = kwargs.get("extra_body") or {}
     if not isinstance(extra, dict):
         raise UsageError('extra_body: expected a JSON object: extra_body={"provider": {...}}')
+    if secret := next(filter(SECRET_FIELD.search, _names(extra)), None):
+        raise UsageError(
+            f"extra_body: {secret} looks like a secret, and results repeat these fields; give "
+            "a key in a variable and name it: api_key_env=NAME"
+        )
     return Connection(str(url).rstrip("/"), _key(spec, is_offline), extra)
+
+
+def _names(value: object) -> Iterator[str]:
+    """Names of all fields of a value of JSON."""
+    if isinstance(value, dict):
+        yield from map(str, value)
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _names(item)
 
 
 def _key(spec: ModelSpec, is_offline: bool) -> str:
