@@ -154,7 +154,7 @@ def measure(given: argparse.Namespace, processes: Processes) -> list[str]:
         "  lm-eval's client is aiohttp alone, without the SDK: one task for each request from the\n"
         "  start, all replies in memory until the last is there, no file; a request that fails\n"
         "  with its retries, or the process, takes all of them with it. Ours has each on the disk\n"
-        "  within 10 ms, and its plan, with every prompt, in memory."
+        "  within 0.1 s, and its plan, with every prompt, in memory."
     )
     missed = []
     if ratio < LEAST_RATIO:

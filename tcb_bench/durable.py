@@ -183,7 +183,7 @@ class DurableLM(_ByKind):
             **own_seed,
             "engine": self.inner.identity,
             "request": kind,
-            "arguments": json.loads(json.dumps(arguments)),
+            "arguments": _as_json(arguments),
             "repeat": repeat,
         }
         return Ask(sample, identity, arguments)
@@ -252,6 +252,15 @@ def _send_plain(inner: Any, kind: str, instances: list[Instance], keep: Keep) ->
     left = sorted(index for indices in waiting.values() for index in indices)
     for index in left:
         keep(index, Plain(values[index]))
+
+
+def _as_json(value: Any) -> Any:
+    """Lists for tuples, as JSON gives them; texts are shared, so a plan holds each prompt once."""
+    if isinstance(value, list | tuple):
+        return [_as_json(item) for item in value]
+    if isinstance(value, dict):
+        return {str(name): _as_json(item) for name, item in value.items()}
+    return value
 
 
 def _tokens(response: Response) -> int:

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.slow
 EVERY = 2000
 MANY = int(os.environ.get("TCB_BENCH_MANY_REQUESTS", "10000"))
 MOST_MIB = 4  # the store's cache of pages, 2 MiB, fills up later than after 2,000 rows
+MOST_HANDLES = 4  # at the first look a few of the 32 connections may not be open
 
 
 @pytest.fixture(scope="module")
@@ -44,4 +45,4 @@ def test_memory_is_flat(seen):
 
 
 def test_file_handles_are_flat(seen):
-    assert max(handles for _, _, handles in seen) <= seen[0][2], seen
+    assert max(handles for _, _, handles in seen) <= seen[0][2] + MOST_HANDLES, seen

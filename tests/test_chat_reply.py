@@ -13,14 +13,13 @@ from tcb_bench.models.chat_options import ApiOptions
 from tcb_bench.models.chat_prediction import CUT, prediction
 from tcb_bench.models.chat_reply import (
     FILTERED,
-    NO_LOGPROBS,
     call_of,
     generation,
     row_of,
     until_stop,
     usage_of,
 )
-from tcb_bench.models.chat_token_texts import token_texts
+from tcb_bench.models.chat_token_texts import NO_LOGPROBS, OTHER_TEXT, token_texts
 from tcb_bench.models.sampling import Sampling
 from tcb_bench.responses import Failure
 
@@ -137,7 +136,7 @@ def test_why_there_is_no_stability():
     tokens = [entry("It is 4.", 0.5, [("It is 4.", 0.5)])]
     assert read(choice("It is 4.", tokens=tokens), "first", usable="tempered").without == "tempered"
     other = read(choice("It is 5.", tokens=tokens), "first")  # tokens of another text
-    assert other.without == NO_LOGPROBS and other.positions == [] and other.offsets == []
+    assert other.without == OTHER_TEXT and other.positions == [] and other.offsets == []
     none = read(choice("No digit", tokens=[entry("No digit", 1.0)]), "final_number")
     assert (none.without, none.positions, none.stability) == ("", [], {})
 

@@ -250,7 +250,7 @@ class ChatAPI(LmEvalChat):
         if job.seeds:  # what is left of a job must not repeat those that were answered
             body["seed"] = job.seeds[job.members[0]]
         reply = await client.chat(body)
-        self.budget.add(usage_of(reply) or self._worst(job))
+        self.budget.add(self._worst(job) | usage_of(reply))
         self.budget.answered += n
         answers: dict[int, Response] = {}
         for index, choice in good_choices(reply).items():
@@ -260,7 +260,7 @@ class ChatAPI(LmEvalChat):
         return answers
 
     def _worst(self, job: Job) -> dict[str, int]:
-        """What a reply without a bill counts as where there is a limit: all that it could cost."""
+        """What a bill that is missing counts as where there is a limit: all that it could be."""
         if not self.budget.is_limited:
             return {}
         completion = job.completion_bound * len(job.members)

@@ -159,7 +159,7 @@ class Merger:
             return
         n = len(line.members)
         if line.members[0] is not None:  # a bill is of its first choice, here as in the store
-            self.budget.add(usage_of(reply) or self._worst(job, n))
+            self.budget.add(self._worst(job, n) | usage_of(reply))
         for at, choice in good_choices(reply).items():
             index = line.members[at] if at < n else None
             if index is not None:
@@ -169,7 +169,7 @@ class Merger:
             self._keep(index, Failure(f"the reply lacks this choice of {n}, or it broke off"))
 
     def _worst(self, job: Job, n: int) -> dict[str, int]:
-        """What a reply without a bill counts as where there is a limit: all that it could cost."""
+        """What a bill that is missing counts as where there is a limit: all that it could be."""
         if not self.budget.is_limited:
             return {}
         return {"prompt_tokens": job.prompt_bound, "completion_tokens": job.completion_bound * n}

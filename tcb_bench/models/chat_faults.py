@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tcb_bench.models.chat_shape import content_of, index_of
+
 Action = Literal["retry", "wait", "stop", "quota", "condition", "unscored", "filtered"]
 
 HEALS = frozenset({408, 409, 425, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
@@ -127,7 +129,7 @@ def good_choices(reply: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
     found: dict[int, dict[str, Any]] = {}
     for choice in reply["choices"]:
         if fault_in_choice(choice) is None:
-            found.setdefault(int(choice.get("index") or 0), choice)
+            found.setdefault(index_of(choice) or 0, choice)
     return found
 
 
@@ -138,6 +140,10 @@ def fault_in_choice(choice: Any) -> Fault | None:
     status = BROKEN_OFF.get(str(choice.get("finish_reason")))
     if choice.get("error") or status:
         return _fault_of_error(choice, status or 502)
+    if index_of(choice) is None:
+        return Fault("bad reply", "retry", "a choice of the reply has an index that is no number")
+    if content_of(choice) is None:
+        return Fault("bad reply", "retry", "a choice of the reply has a message that is no text")
     return None
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 from tcb_bench.responses import Response
 
 OnResponse = Callable[[int, Response], None]
 MOST = 512  # responses that wait at a time
-GATHER_S = 0.01
+GATHER_S, LONGEST_GATHER_S = 0.01, 0.1
 """How long responses are gathered before they are written together."""
+
+PAUSES = 9
+"""Of one write's time at least between two, since nothing is sent or read meanwhile: a slow disk
+takes a tenth of the time."""
 
 
 class Keeper:
@@ -22,6 +27,7 @@ class Keeper:
         self._many = getattr(on_response, "many", None)
         self._waiting: list[tuple[int, Response]] = []
         self._is_due = False
+        self._write_s = 0.0  # what the last write took
 
     def add(self, index: int, response: Response) -> None:
         """Takes a response; it is written with the next ones, or by ``flush``."""
@@ -30,7 +36,7 @@ class Keeper:
             self.flush()
 
     async def take(self, index: int, response: Response) -> None:
-        """Takes a response and sees to it that it is written within ``GATHER_S``.
+        """Takes a response and sees to it that it is written within ``LONGEST_GATHER_S``.
 
         Whatever the write raises (a full disk) is raised here, so that the run stops.
         """
@@ -39,7 +45,7 @@ class Keeper:
             return
         self._is_due = True
         try:
-            await asyncio.sleep(GATHER_S)
+            await asyncio.sleep(min(max(GATHER_S, PAUSES * self._write_s), LONGEST_GATHER_S))
         finally:
             self._is_due = False
         self.flush()
@@ -47,9 +53,11 @@ class Keeper:
     def flush(self) -> None:
         """Writes all that waits."""
         pairs, self._waiting = self._waiting, []
+        start = time.perf_counter()
         if self._many is not None:
             if pairs:
                 self._many(pairs)
-            return
-        for index, response in pairs:
-            self._one(index, response)
+        else:
+            for index, response in pairs:
+                self._one(index, response)
+        self._write_s = time.perf_counter() - start

@@ -20,6 +20,7 @@ from tcb_bench.models.chat_client import NO_KEY, Client, Connection
 from tcb_bench.models.chat_faults import Fault
 from tcb_bench.models.chat_options import SECONDS, ApiOptions
 from tcb_bench.models.chat_probe import probe
+from tcb_bench.models.chat_request import OURS
 from tcb_bench.models.chat_tokens import counter
 from tcb_bench.models.prices import read_prices
 from tcb_bench.models.resolve import ModelSpec
@@ -99,15 +100,26 @@ def _connection(spec: ModelSpec, is_offline: bool) -> Connection:
             "base_url holds a user, a password or a query, which could end up in results; give a "
             "key in a variable and name it: api_key_env=NAME"
         )
+    return Connection(str(url).rstrip("/"), _key(spec, is_offline), _extra_body(kwargs))
+
+
+def _extra_body(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of the user's for every request, which must be JSON, harmless and no secret."""
     extra = kwargs.get("extra_body") or {}
     if not isinstance(extra, dict):
         raise UsageError('extra_body: expected a JSON object: extra_body={"provider": {...}}')
+    if given := sorted(OURS & extra.keys()):
+        raise UsageError(f"extra_body: {given[0]} is set by the task and the options; leave it out")
+    try:
+        json.dumps(extra, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        raise UsageError("extra_body: holds NaN, Infinity or half a character") from None
     if secret := next(filter(SECRET_FIELD.search, _names(extra)), None):
         raise UsageError(
             f"extra_body: {secret} looks like a secret, and results repeat these fields; give "
             "a key in a variable and name it: api_key_env=NAME"
         )
-    return Connection(str(url).rstrip("/"), _key(spec, is_offline), extra)
+    return extra
 
 
 def _names(value: object) -> Iterator[str]:

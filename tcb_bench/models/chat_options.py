@@ -14,6 +14,9 @@ PROVIDERS = ("openai", "deepseek", "compatible")
 REASONING_TOKENS = 8192
 """Room for reasoning beside the answer, for models whose token limit counts both."""
 
+TOP_LOGPROBS = 20
+"""More than these no API gives with each token."""
+
 MODES = ("online", "batch")
 LEAST = {
     **{"max_connections": 1, "max_retries": 0, "top_logprobs": 0, "reasoning_tokens": 0},
@@ -44,7 +47,7 @@ class ApiOptions:
     requests_per_minute: float | None = None  # None = what the API takes
     answer_tokens: int | None = None  # in place of the task's max_gen_toks
     reasoning_tokens: int = REASONING_TOKENS  # beside those, for reasoning models
-    top_logprobs: int = 20  # tokens with log-probabilities at most; 0 = ask for none
+    top_logprobs: int = TOP_LOGPROBS  # tokens with log-probabilities at most; 0 = ask for none
     api_mode: str = "online"  # or batch: OpenAI's Batch API
     prices: Path | None = None  # a user's price file over the shipped one
     connect_timeout_s: float = 20.0
@@ -57,6 +60,10 @@ class ApiOptions:
         for name, least in LEAST.items():
             if (value := getattr(self, name)) is not None and value < least:
                 raise UsageError(f"--{name} {value}: give a number >= {least}")
+        if self.top_logprobs > TOP_LOGPROBS:
+            raise UsageError(
+                f"--top_logprobs {self.top_logprobs}: APIs give {TOP_LOGPROBS} at most"
+            )
         for name, given in ABOVE_ZERO.items():
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):

@@ -8,10 +8,13 @@ from typing import Any
 
 from tcb_bench.metrics.choices import chosen_letter
 from tcb_bench.metrics.top_logprobs import top_quantities
-from tcb_bench.models.chat_reply import FILTERED, NO_LOGPROBS, ranked, text_of
+from tcb_bench.models.chat_reply import FILTERED, ranked, text_of
+from tcb_bench.models.chat_shape import entries_of
+from tcb_bench.models.chat_token_texts import BAD_LOGPROBS, NO_LOGPROBS
 from tcb_bench.responses import Failure, NextToken, Response
 
 NO_CHOICE_SHOWN = "none of the choices is among the likeliest tokens that the API shows"
+ONE_TOKEN = "its one token is no answer; --top_logprobs 0 asks for a text"
 CUT = "the reply was cut off before its answer; give more --answer_tokens or --reasoning_tokens"
 
 
@@ -29,11 +32,12 @@ def prediction(
     """
     if choice.get("finish_reason") == "content_filter":
         return Failure(FILTERED, state="filtered", call=dict(call))
-    entries = ((choice.get("logprobs") or {}).get("content") or []) if usable is None else []
+    entries = entries_of(choice) if usable is None else []
     letters = [each.strip() for each in choices]
     prompt_tokens = call.get("prompt_tokens") or 0
     if not entries or not entries[0].get("top_logprobs"):
-        return _written(choice, letters, call, usable or NO_LOGPROBS)
+        without = BAD_LOGPROBS if entries is None else NO_LOGPROBS
+        return _written(choice, letters, call, usable or without)
     top = ranked(entries[0])
     greedy = str(top[0]["token"])
     row = top_quantities([float(each["logprob"]) for each in top])
@@ -77,7 +81,8 @@ def _written(
     text = text_of(choice)
     found = chosen_letter(text, letters) if letters else None
     if found is None and choice.get("finish_reason") == "length":
-        return Failure(CUT, "unscored", dict(call))
+        was_asked = (call.get("sent") or {}).get("logprobs")
+        return Failure(f"{without}; {ONE_TOKEN}" if was_asked else CUT, "unscored", dict(call))
     return NextToken(
         stability={},
         choice_logprobs=[],

@@ -10,7 +10,8 @@ from typing import Any
 from tcb_bench.models.capabilities import Capability
 from tcb_bench.models.chat_client import Client
 from tcb_bench.models.chat_faults import Fault
-from tcb_bench.models.chat_reply import usage_of
+from tcb_bench.models.chat_reply import text_of, usage_of
+from tcb_bench.models.chat_shape import as_mapping, entries_of
 
 QUESTION = "Write one English word, chosen at random, and nothing else."
 SHORT = 24  # tokens of a reply
@@ -117,15 +118,14 @@ async def _heeds_temperature(client: Client, body: Mapping[str, Any]) -> tuple[b
     for temperature in (0.0, 1.8):
         replies = [await _takes(client, body, temperature=temperature) for _ in range(3)]
         reasons = reasons or any(_reasons(reply) for reply in replies if reply)
-        messages = [reply["choices"][0].get("message") or {} for reply in replies if reply]
-        texts[temperature] = {str(message.get("content") or "") for message in messages}
+        texts[temperature] = {text_of(reply["choices"][0]) for reply in replies if reply}
     is_still, is_varied = len(texts[0.0]) == 1, len(texts[1.8]) > 1
     return reasons, "true" if is_still and is_varied and not reasons else "unknown"
 
 
 def _reasons(reply: Mapping[str, Any]) -> bool:
     """Whether a reply shows its reasoning, or that some was billed."""
-    message = reply["choices"][0].get("message") or {}
+    message = as_mapping(reply["choices"][0].get("message"))
     is_shown = bool(message.get("reasoning_content") or message.get("reasoning"))
     return is_shown or usage_of(reply).get("reasoning_tokens", 0) > 0
 
@@ -142,9 +142,9 @@ async def _top_logprobs(client: Client, body: Mapping[str, Any]) -> int:
 
 def first_entries(reply: Mapping[str, Any]) -> dict[str, float]:
     """Token -> log-probability, of the likeliest first tokens of a reply."""
-    content = (reply["choices"][0].get("logprobs") or {}).get("content") or []
-    top = content[0].get("top_logprobs") or [] if content else []
-    return {str(each["token"]): float(each["logprob"]) for each in top}
+    entries = entries_of(reply["choices"][0])
+    top = entries[0].get("top_logprobs") or [] if entries else []
+    return {each["token"]: float(each["logprob"]) for each in top}
 
 
 async def logprobs_depend_on_temperature(

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tcb_bench.metrics.top_logprobs import top_quantities
+from tcb_bench.models.chat_shape import as_count, as_mapping, as_text, content_of, index_of
 from tcb_bench.models.chat_token_texts import TokenTexts, token_texts
 from tcb_bench.models.positions import critical_token, rule_version
 from tcb_bench.models.sampling import Sampling
 from tcb_bench.responses import Failure, Generation, Response
 
-NO_LOGPROBS = "the API gives no log-probabilities of this model, so nothing is known of stability"
 TEMPERED = "the API's log-probabilities depend on the temperature, so only those at 1 are used"
 NOT_TOLD = -9999.0
 """What OpenAI writes in place of the log-probability of a token beyond the likeliest."""
@@ -22,9 +22,9 @@ FILTERED = "the provider's filter cut this answer; the same command asks again"
 
 def usage_of(reply: Mapping[str, Any]) -> dict[str, int]:
     """Tokens that are billed: prompt, completion, and of these reasoning and cached ones."""
-    usage = reply.get("usage") or {}
-    prompt = usage.get("prompt_tokens_details") or {}
-    completion = usage.get("completion_tokens_details") or {}
+    usage = as_mapping(reply.get("usage"))
+    prompt = as_mapping(usage.get("prompt_tokens_details"))
+    completion = as_mapping(usage.get("completion_tokens_details"))
     cached = prompt.get("cached_tokens", usage.get("prompt_cache_hit_tokens"))
     found = {
         "prompt_tokens": usage.get("prompt_tokens"),
@@ -32,7 +32,8 @@ def usage_of(reply: Mapping[str, Any]) -> dict[str, int]:
         "reasoning_tokens": completion.get("reasoning_tokens"),
         "cached_tokens": cached,
     }
-    return {name: int(value) for name, value in found.items() if value is not None}
+    counts = {name: as_count(value) for name, value in found.items()}
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 def call_of(
@@ -42,13 +43,13 @@ def call_of(
 
     The bill of a request with several choices stands at its choice 0 alone.
     """
-    index = int(choice.get("index") or 0)
+    index = index_of(choice) or 0
     shown = {k: v for k, v in sent.items() if k not in ("messages", "model")}
     call: dict[str, Any] = {
-        "id": reply.get("id"),
-        "model": reply.get("model"),
-        "system_fingerprint": reply.get("system_fingerprint"),
-        "finish_reason": choice.get("finish_reason"),
+        "id": as_text(reply.get("id")),
+        "model": as_text(reply.get("model")),
+        "system_fingerprint": as_text(reply.get("system_fingerprint")),
+        "finish_reason": as_text(choice.get("finish_reason")),
         "choice": index,
         "n": n,
         "sent": shown,
@@ -62,15 +63,13 @@ def call_of(
 
 
 def _reasoning(choice: Mapping[str, Any]) -> str | None:
-    message = choice.get("message") or {}
-    found = message.get("reasoning_content") or message.get("reasoning")
-    return found if isinstance(found, str) else None
+    message = as_mapping(choice.get("message"))
+    return as_text(message.get("reasoning_content") or message.get("reasoning"))
 
 
 def text_of(choice: Mapping[str, Any]) -> str:
     """The answer; a refusal in a field of its own is the model's answer too."""
-    message = choice.get("message") or {}
-    return str(message.get("content") or message.get("refusal") or "")
+    return content_of(choice) or ""
 
 
 def until_stop(text: str, stops: Sequence[str]) -> tuple[str, bool]:
@@ -96,7 +95,7 @@ def generation(
     text, is_stopped = until_stop(whole, given.until)
     tokens = token_texts(choice, whole)
     wanted = given.stability_at != "none"
-    without = None if not wanted else usable or (None if tokens.logprobs else NO_LOGPROBS)
+    without = None if not wanted else usable or (None if tokens.logprobs else tokens.problem)
     kept = tokens.before(len(text)) if is_stopped else tokens
     stability, positions, rule = _stability(kept, text, given.stability_at, without)
     is_cut = choice.get("finish_reason") == "length" and not is_stopped

@@ -19,6 +19,14 @@ NEUTRAL = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
 SEEDS = 2**31
 """Seeds below this are taken by servers that read numbers as doubles, too."""
 
+OURS = frozenset(
+    {
+        *("model", "messages", "n", "stream", "temperature", "top_p", "stop", "seed"),
+        *("max_tokens", "max_completion_tokens", "logprobs", "top_logprobs"),
+    }
+)
+"""Fields that no ``extra_body`` may have, also where a request leaves them out."""
+
 LETTER_TOKENS = 64
 """Room for an answer among choices where a model gives no log-probabilities."""
 
@@ -138,8 +146,7 @@ def body_of(
     body[capability.max_tokens_field] = max_tokens
     if top_logprobs:
         body |= {"logprobs": True, "top_logprobs": top_logprobs}
-    twice = sorted(body.keys() & (extra_body or {}).keys())
-    if twice or "n" in (extra_body or {}) or "stream" in (extra_body or {}):
-        given = twice[0] if twice else "n or stream"
-        raise UsageError(f"extra_body: {given} is set by the task and the options; leave it out")
-    return {**body, **(extra_body or {})}
+    extra = extra_body or {}
+    if twice := sorted((body.keys() | OURS) & extra.keys()):
+        raise UsageError(f"extra_body: {twice[0]} is set by the task and the options; leave it out")
+    return {**body, **extra}

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from tcb_bench.models.chat_shape import entries_of
+
+NO_LOGPROBS = "the API gives no log-probabilities of this model, so nothing is known of stability"
+BAD_LOGPROBS = "the API's log-probabilities are malformed, or no probabilities, and are not used"
+OTHER_TEXT = "the API's tokens do not make its text, so their log-probabilities are not used"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +22,12 @@ class TokenTexts:
             character has that character's range, one without text (an end of sequence) is empty.
         logprobs: per token what the API says: ``token``, ``logprob``, ``top_logprobs``. Empty, as
             ``offsets``, where it says nothing or where the tokens do not make the text.
+        problem: why they are empty.
     """
 
     offsets: list[list[int]] = field(default_factory=list)
     logprobs: list[Mapping[str, Any]] = field(default_factory=list)
+    problem: str = ""
 
     def before(self, length: int) -> TokenTexts:
         """Those that begin in the first ``length`` characters, for a text that was cut there."""
@@ -30,13 +38,15 @@ class TokenTexts:
 
 def token_texts(choice: Mapping[str, Any], text: str) -> TokenTexts:
     """The tokens of a reply's choice; none where they do not join to its text."""
-    entries: Sequence[Mapping[str, Any]] = (choice.get("logprobs") or {}).get("content") or []
+    entries = entries_of(choice)
+    if not entries:
+        return TokenTexts(problem=BAD_LOGPROBS if entries is None else NO_LOGPROBS)
     pieces = [_bytes(entry) for entry in entries]
     whole = text.encode()
     joined = b"".join(pieces)
     end = len(whole)
-    if not entries or not joined.startswith(whole):
-        return TokenTexts()
+    if not joined.startswith(whole):
+        return TokenTexts(problem=OTHER_TEXT)
     offsets, at = [], 0
     starts = _characters(text)
     for piece in pieces:
