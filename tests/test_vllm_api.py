@@ -6,6 +6,7 @@ next token: the same messages through the model's own chat template), vLLM's own
 
 import json
 import math
+import urllib.request
 from pathlib import Path
 
 import openai
@@ -54,6 +55,24 @@ def runs(vllm_server, tmp_path_factory):
 
 def samples(outcome):
     return [json.loads(line) for path in outcome.sample_paths for line in path.open()]
+
+
+def test_the_server_of_the_same_environment_answers(vllm_server):
+    """What the API back ends are tried against: health, the model's name, one greedy text."""
+    body = {
+        "model": "demo",
+        "prompt": "The capital of France is",
+        "max_tokens": 2,
+        "temperature": 0,
+    }
+    request = urllib.request.Request(
+        f"{vllm_server}/v1/completions",
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        text = json.load(reply)["choices"][0]["text"]
+    assert text == " Paris."
 
 
 def test_the_probe_learns_what_the_server_takes(runs):

@@ -58,6 +58,7 @@ def stopped_midway(words, output, sign):
     return process.returncode, out, err, running
 
 
+@pytest.mark.full  # three starts of whole commands
 def test_interrupted_then_killed_then_continued(tmp_path):
     words = command(tmp_path, "--model", "vllm/demo", "--batch_size", "2")
     code, out, err, running = stopped_midway(words, tmp_path, signal.SIGINT)
@@ -109,23 +110,3 @@ def test_a_run_that_is_ended_while_the_engine_loads_leaves_none(tmp_path):
     assert process.returncode == 130
     assert b"interrupted" in err and b"Traceback" not in err
     assert ended(running)
-
-
-def test_the_server_of_the_same_environment_answers(vllm_server):
-    """What the API back ends are tried against: health, the model's name, one greedy text."""
-    import urllib.request
-
-    body = {
-        "model": "demo",
-        "prompt": "The capital of France is",
-        "max_tokens": 2,
-        "temperature": 0,
-    }
-    request = urllib.request.Request(
-        f"{vllm_server}/v1/completions",
-        json.dumps(body).encode(),
-        {"Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=60) as reply:
-        text = json.load(reply)["choices"][0]["text"]
-    assert text == " Paris."
