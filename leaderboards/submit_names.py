@@ -17,6 +17,9 @@ ADAPTERS = ("peft", "delta", "adapter")
 LIBRARIES = {"hf": "transformers_version", "vllm": "vllm_version"}
 """Back end -> what a run calls the version of the library behind it."""
 
+CLOSED = ("openai", "deepseek")
+"""Back ends whose models are named by their organisation and the API's name."""
+
 LOCAL = re.compile(r"[/~.\\]|[A-Za-z]:[/\\]")
 GGUF = re.compile(
     r"[._-]((?:IQ|TQ|Q)\d\w*|BF16|F16|F32|MXFP4\w*)(?:-\d+-of-\d+)?\.gguf$", re.IGNORECASE
@@ -87,9 +90,10 @@ def _own_id(info: Mapping[str, Any], backend: str) -> str:
             "name what was measured with --model-id ORG/NAME"
         )
     if "/" not in name or LOCAL.match(name) or (backend in LIBRARIES and not info.get("revision")):
+        found = f"{backend}/{name}" if backend in CLOSED else "ORG/NAME"
         raise UsageError(
             f"the model was a local folder or has no organisation ({Path(name).name}); "
-            "name it as on the hub with --model-id ORG/NAME"
+            f"name it as on the hub with --model-id {found}"
         )
     return name
 

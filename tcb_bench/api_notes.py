@@ -57,8 +57,10 @@ def say_after(lm: Any, say: Say) -> None:
     money = "no price known" if usd is None else f"{usd:.4f} USD"
     tokens = f"{spent['prompt_tokens']:,.0f} + {spent['completion_tokens']:,.0f} tokens"
     say(f"spent by this run folder: {spent['requests']:,.0f} requests, {tokens}, {money}")
-    if faults:
-        shown = ", ".join(f"{n} x {kind}" for kind, n in sorted(faults.items()))
-        say(f"failed attempts: {shown}")
+    failed = [f"{n} x {kind}" for kind, n in sorted(faults.items()) if kind != "limit"]
+    if failed:
+        last = f"; the last: {lm.last_failure}" if lm.last_failure else ""
+        say(f"failed attempts: {', '.join(failed)}{last}")
     if lm.stopped:
-        say(f"stopped: {lm.stopped}; what is there is kept, the same command continues")
+        then = " with a higher limit" if lm.stopped.startswith("--") else ""
+        say(f"stopped: {lm.stopped}; what is there is kept, the same command continues{then}")

@@ -88,7 +88,7 @@ def _numbers(model: ModelCount, task: TaskCount, minutes: float | None) -> tuple
         usd = f"{_usd(money[0])}\n{_usd(money[1])}"
     else:
         usd = "no price" if model.is_api else "-"
-    time = "<= 24 h" if model.is_batch else _time(minutes)
+    time = "<= 24 h" if model.is_batch and task.requests else _time(minutes)
     return (
         f"{responses}\n{task.stored:,}",
         f"{task.requests:,}\n{time}",

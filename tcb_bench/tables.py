@@ -156,12 +156,15 @@ def data_table(table: DataTable, leave_out: Sequence[str] = ()) -> Iterator[Any]
     cells = [[c.text(row.get(c.key)) for c in columns] for row in table.rows]
     words = [[c.label, *(row[i] for row in cells)] for i, c in enumerate(columns)]
     widths = [max(_room(text) for text in column) for column in words]
-    for number, part in enumerate(_parts(widths, _names(cells), Console().width)):
+    whole = [max(map(cell_len, column)) for column in words]
+    room = Console().width
+    for number, part in enumerate(_parts(widths, _names(cells), room)):
+        fitted = _fitted([widths[i] for i in part], [whole[i] for i in part], room)
         title = table.title if number == 0 else f"{table.title} (continued)"
         shown = Table(title=title, title_justify="left", title_style="bold")
-        for i in part:
+        for i, width in zip(part, fitted, strict=True):
             side: Any = "right" if _is_of_numbers(row[i] for row in cells) else "left"
-            shown.add_column(columns[i].label, justify=side, min_width=widths[i], overflow="fold")
+            shown.add_column(columns[i].label, justify=side, width=width, overflow="fold")
         for texts in cells:
             shown.add_row(*(Text(texts[i]) for i in part))
         yield shown
@@ -192,6 +195,20 @@ def _names(cells: Sequence[Sequence[str]]) -> int:
         not any(NUMBER.match(cell) for cell in column) for column in zip(*cells, strict=True)
     ]
     return max(1, next((i for i, name in enumerate(is_name) if not name), 1))
+
+
+def _fitted(least: Sequence[int], whole: Sequence[int], room: int) -> list[int]:
+    """Widths of columns in ``room``: whole ones, narrowed where there are spaces to break at.
+
+    The library's own way narrows the widest first, below its least width, and then cuts the last.
+    """
+    widths = list(whole)
+    while 1 + sum(width + 3 for width in widths) > room:
+        spare = [width - each for width, each in zip(widths, least, strict=True)]
+        if not any(spare):
+            break
+        widths[spare.index(max(spare))] -= 1
+    return widths
 
 
 def _parts(widths: Sequence[int], names: int, room: int) -> list[list[int]]:

@@ -143,6 +143,27 @@ def _row(at: str, provider: str, model: str, given: Mapping[str, Any]) -> Row:
     return Row(found, tuple(_variant(f"{at}: variants", one) for one in variants))
 
 
+def read_probed(at: str, provider: str, model: str, given: object) -> Capability:
+    """What a probe found, as a run folder keeps it: a row that may lack a source.
+
+    Args:
+        at: its place, for messages.
+        provider: ``openai``, ``deepseek`` or ``compatible``.
+        model: the name that was asked for.
+        given: the fields of a ``Capability``, from JSON.
+
+    Raises:
+        UsageError: as in ``read_table``.
+    """
+    named = {"provider", "model", "is_known"}
+    _check_keys(at, given, _ROW_KEYS | named, _NEEDED)
+    content = _mapping(at, given).items()
+    told = {key: value for key, value in content if key not in named}
+    told = {k: v for k, v in told.items() if v != "" or k not in ("source", "retires")}
+    values = {"source": "", **{key: _checked(at, key, value) for key, value in told.items()}}
+    return Capability(provider=provider, model=model, is_known=False, **values)
+
+
 def _variant(at: str, given: object) -> Variant:
     _check_keys(at, given, {*_ROW_KEYS, "when"}, {"when"})
     content = dict(_mapping(at, given))

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 from lm_eval.api.instance import Instance
 
@@ -62,6 +63,7 @@ class ChatAPI(LmEvalChat):
         self.options, self.budget, self.counter = options, budget, counter
         self.traffic = Traffic(options, budget)
         self.jobs = Jobs(self.name, capability, connection, options, self._bound)
+        self.last_failure = ""  # what was said of the last failed attempt
         self.folder: Path | None = None  # of the run; batches keep a journal there
         self.batch_limits = BatchLimits()
         self.say: Say = lambda line: None  # what a person may want to know at once
@@ -207,11 +209,17 @@ class ChatAPI(LmEvalChat):
         try:
             asyncio.run(self._drive(requests, jobs_of, keeper))
         except Fault as fault:
-            raise ModelError(f"{self.name}: {fault.message}") from None
+            raise ModelError(f"{self.name}: {fault.message}{self._hint(fault)}") from None
         if on_response:
             return []
         rest = Failure(f"not asked: {self.traffic.stopped}")
         return [collected.get(index, rest) for index in range(len(requests))]
+
+    def _hint(self, fault: Fault) -> str:
+        """What may be wrong where the address is one that nothing answers."""
+        url = self.connection.base_url
+        is_whole = urlsplit(url).path.endswith("/v1") or self.capability.provider == "deepseek"
+        return "" if fault.kind != "404" or is_whole else f"; base_url is {url}, most end in /v1"
 
     def _bound(self, messages: Sequence[Message]) -> int:
         """Tokens that a prompt has at most; only a limit needs to know."""
@@ -249,7 +257,11 @@ class ChatAPI(LmEvalChat):
         body = job.body | ({"n": n} if n > 1 else {})
         if job.seeds:  # what is left of a job must not repeat those that were answered
             body["seed"] = job.seeds[job.members[0]]
-        reply = await client.chat(body)
+        try:
+            reply = await client.chat(body)
+        except Fault as fault:
+            self.last_failure = fault.message
+            raise
         self.budget.add(self._worst(job) | usage_of(reply))
         self.budget.answered += n
         answers: dict[int, Response] = {}

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from tcb_bench.errors import ModelError, UnknownName, UsageError
 from tcb_bench.models.capabilities import Capability, capability
+from tcb_bench.models.capabilities_table import read_probed
 from tcb_bench.models.chat_api import ChatAPI
 from tcb_bench.models.chat_budget import Budget
 from tcb_bench.models.chat_client import NO_KEY, Client, Connection
@@ -92,8 +93,12 @@ def _connection(spec: ModelSpec, is_offline: bool) -> Connection:
         raise UsageError(
             f"{spec.label}: where is it? --model_args base_url=http://localhost:8000/v1"
         )
-    parts = urlsplit(str(url))
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(str(url))
+        is_port = parts.port != 0
+    except ValueError:
+        raise UsageError("base_url: not an address; expected http://host:port/v1") from None
+    if not is_port or parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"base_url={parts.scheme}...: expected http://host/v1 or https://host/v1")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise UsageError(
@@ -161,8 +166,8 @@ def _learned(
         try:
             record = json.loads(file.read_text(encoding="utf-8"))
             if {name: record[name] for name in asked} == asked:
-                return _from_record(record["capability"])
-        except (ValueError, KeyError, TypeError) as error:
+                return read_probed("capability", spec.provider, spec.name, record["capability"])
+        except (ValueError, KeyError, TypeError, RecursionError, OSError, UsageError) as error:
             raise ModelError(
                 f"{file}: cannot be read ({error}); delete it to probe again"
             ) from None
@@ -173,17 +178,6 @@ def _learned(
         text = json.dumps({**asked, "capability": asdict(found)}, indent=2)
         file.write_text(text + "\n", encoding="utf-8")
     return found
-
-
-def _from_record(record: Mapping[str, Any]) -> Capability:
-    temperature = record["temperature"]
-    return Capability(
-        **{
-            **record,
-            "temperature": None if temperature is None else tuple(temperature),
-            "extra": tuple(record["extra"]),
-        }
-    )
 
 
 async def _probe(spec: ModelSpec, connection: Connection, options: ApiOptions) -> Capability:
