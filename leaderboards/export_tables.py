@@ -21,6 +21,7 @@ QUANTITIES = (
     *("delta_tcb", "log10_delta_tcb", "flip_radius", "relative_delta", "relative_flip_radius"),
     *("v_eff", "logit_margin", "p_top1", "p_top2", "nll", "entropy", "h_norm"),
     *("choice_margin", "choice_flip_radius", "answer_mass"),
+    *("v_eff_low", "v_eff_high", "top_mass"),
 )
 TOKENS = ("top1_token", "flip_token", "critical_token")
 OVER_ANSWER = (

@@ -195,7 +195,7 @@ class Merger:
         """A line of a downloaded file; one that is no JSON object says nothing of any request."""
         try:
             record = self.client.read_json(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return record if isinstance(record, dict) else {}
 

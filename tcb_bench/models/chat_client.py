@@ -89,7 +89,7 @@ class Client:
                     "/chat/completions", cast_to=HTTP.Response, body=dict(body)
                 )
                 reply = self.read_json(raw.content)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Fault("bad reply", "retry", "the reply is no JSON") from None
         except (TimeoutError, openai.APIError) as error:
             raise self.fault(error) from None
