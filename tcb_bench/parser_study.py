@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from tcb_bench.parser_api import add_api
 from tcb_bench.parser_options import add_data, add_resources, add_where
 
 SCORE_HELP = "score to look at (default: bertscore_f1 where there is one)"
@@ -40,6 +41,7 @@ def _add_references(parser: argparse.ArgumentParser) -> None:
     )
     add_data(parser)
     add_where(parser)
+    add_api(parser)
 
 
 def _add_report(parser: argparse.ArgumentParser) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tcb_bench.api_notes import say_after
 from tcb_bench.config import NEUTRAL_SAMPLING, RunConfig
 from tcb_bench.data import ID_COLUMN
 from tcb_bench.errors import ModelError, UsageError
@@ -102,7 +103,10 @@ def make_references(
         has_chat = config.apply_chat_template or spec.is_api
         prompts = [_prompt(lm, doc, columns, has_chat) for doc in documents]
         generation = {"max_gen_toks": MAX_TOKENS, **NEUTRAL_SAMPLING, **lm.model_sampling}
+        if spec.is_api:
+            lm.say = say
         answers = durable.generate_traced(_requests(name, documents, prompts, generation))
+        say_after(lm, say)
         made_by = {
             "generator": spec.label,
             "revision": lm.info.get("revision"),
