@@ -10,6 +10,7 @@ from typing import Any
 from tcb_bench.errors import UnknownName, UsageError
 from tcb_bench.models.chat_options import ApiOptions
 from tcb_bench.models.model_args import SECRET, parse_model_args
+from tcb_bench.models.resolve import ModelSpec, resolve
 
 GEN_KWARGS = {
     "temperature": float,
@@ -97,6 +98,21 @@ class RunConfig:
             raise UsageError(f"--batch_size {self.batch_size!r}: give a whole number >= 1 or auto")
         if self.fewshot_as_multiturn and not self.apply_chat_template:
             raise UsageError("--fewshot_as_multiturn needs --apply_chat_template")
+
+    def model_spec(self) -> ModelSpec:
+        """The model that the run names, and how to load it.
+
+        Raises:
+            TcbBenchError: as ``resolve``.
+        """
+        return resolve(
+            self.model,
+            self.model_args,
+            device=self.device,
+            dtype=self.dtype,
+            batch_size=self.batch_size,
+            api=self.api,
+        )
 
     def settings(self) -> dict[str, Any]:
         """The run as JSON types, for the manifest; secrets in ``model_args`` are masked."""

@@ -17,7 +17,7 @@ from tcb_bench.errors import DataError, TcbBenchError
 from tcb_bench.load_tasks import Loaded, load_tasks, quiet
 from tcb_bench.models.dry_run_local import NoTokenizer, reader_of
 from tcb_bench.models.model_args import split_arguments
-from tcb_bench.models.resolve import ModelSpec, resolve
+from tcb_bench.models.resolve import ModelSpec
 from tcb_bench.planned import planned
 from tcb_bench.run import (
     ENGINE_LOG,
@@ -68,14 +68,7 @@ class DryRun:
         Raises:
             TcbBenchError: as the run would.
         """
-        spec = resolve(
-            config.model,
-            config.model_args,
-            device=config.device,
-            dtype=config.dtype,
-            batch_size=config.batch_size,
-            api=config.api,
-        )
+        spec = config.model_spec()
         self.say(f"counting {spec.label}")
         found = ModelCount(spec.label, [], is_api=spec.is_api, resource=resource)
         with StoreView(config.output_path / spec.folder, is_empty=config.fresh) as store:

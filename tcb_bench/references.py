@@ -76,17 +76,10 @@ def make_references(
     """
     from tcb_bench.durable import DurableLM
     from tcb_bench.load_tasks import load_tasks, quiet
-    from tcb_bench.models.resolve import resolve, running
+    from tcb_bench.models.resolve import running
     from tcb_bench.store import Store, check_writable
 
-    spec = resolve(
-        config.model,
-        config.model_args,
-        device=config.device,
-        dtype=config.dtype,
-        batch_size=config.batch_size,
-        api=config.api,
-    )
+    spec = config.model_spec()
     folder = config.output_path / "references" / spec.folder
     check_writable(folder)
     with quiet():

@@ -20,7 +20,7 @@ from tcb_bench.config import RunConfig, TaskOptions
 from tcb_bench.durable import DurableLM, ReplayLM, Report
 from tcb_bench.errors import DataError, ModelError, StoreError, UsageError
 from tcb_bench.load_tasks import Loaded, load_tasks, quiet
-from tcb_bench.models.resolve import ModelSpec, resolve, running
+from tcb_bench.models.resolve import ModelSpec, running
 from tcb_bench.results import stamp, write_result, write_samples
 from tcb_bench.store import Store, check_writable
 
@@ -58,14 +58,7 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
         TcbBenchError: one of its children, with one line for the user.
         KeyboardInterrupt: passed on; every finished response is in the store by then.
     """
-    spec = resolve(
-        config.model,
-        config.model_args,
-        device=config.device,
-        dtype=config.dtype,
-        batch_size=config.batch_size,
-        api=config.api,
-    )
+    spec = config.model_spec()
     folder = config.output_path / spec.folder
     check_writable(folder)
     with ExitStack() as held:  # locked or damaged: said now, and nobody else begins meanwhile

@@ -13,7 +13,7 @@ from typing import Any
 from tcb_bench.config import RunConfig
 from tcb_bench.durable import DurableLM, Report
 from tcb_bench.errors import ModelError, UnknownName, UsageError
-from tcb_bench.models.resolve import ModelSpec, resolve, running
+from tcb_bench.models.resolve import ModelSpec, running
 from tcb_bench.results import digest, signature
 from tcb_bench.run import ENGINE_LOG, claim
 from tcb_bench.store import Store, check_writable
@@ -51,13 +51,7 @@ def run_study(
         KeyboardInterrupt: passed on; every finished answer is in the store by then.
     """
     module = study_module(name)
-    spec = resolve(
-        config.model,
-        config.model_args,
-        device=config.device,
-        dtype=config.dtype,
-        batch_size=config.batch_size,
-    )
+    spec = config.model_spec()
     _check_back_end(module, name, spec)
     folder = config.output_path / spec.folder / "studies" / _folder_name(name, tag)
     check_writable(folder)
