@@ -55,8 +55,9 @@ $(VLLM_VENV)/.ready: setup.cfg pyproject.toml Makefile
 
 test-vllm-env: $(VLLM_VENV)/.ready
 
+# Tests that share an engine are a group (xdist_group): each start takes 40 seconds.
 test-vllm: test-vllm-env
-	$(VLLM_BIN)/python -m pytest $(PYTEST_OPTIONS) tests/test_vllm_*.py -m "not full"
+	$(VLLM_BIN)/python -m pytest -n 2 --dist loadgroup tests/test_vllm_*.py -m "not full"
 
 test-vllm-full: test-vllm-env
 	$(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check triton==3.9.0

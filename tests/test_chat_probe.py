@@ -1,6 +1,7 @@
 """What a probe finds out. Oracle: the fault server's plan, which says what the model takes."""
 
 import asyncio
+import gc
 import random
 
 import fault_bodies as bodies
@@ -121,6 +122,16 @@ def test_a_name_that_is_not_served_is_one_line():
         with pytest.raises(ModelError, match=f"compatible/new-model-5: {words}") as caught:
             probed(fault)
         assert "\n" not in str(caught.value)
+
+
+def test_a_refusal_in_the_midst_of_the_tries_is_one_line_and_ends_the_others(recwarn):
+    from fault_status import invalid_key
+
+    with pytest.raises(ModelError, match="compatible/new-model-5: HTTP 401") as caught:
+        probed(Rule(invalid_key(), when=lambda a: a.number > 2))
+    assert "\n" not in str(caught.value)
+    gc.collect()  # a coroutine that nobody awaited is said when it goes
+    assert not [w for w in recwarn if "never awaited" in str(w.message)]
 
 
 def test_whether_log_probabilities_depend_is_not_known_where_the_api_says_nothing():

@@ -12,15 +12,16 @@ from pathlib import Path
 import openai
 import pytest
 import torch
+from transformers import AutoTokenizer
 
 from tcb_bench.config import RunConfig, TaskOptions
 from tcb_bench.models.chat_options import ApiOptions
 from tcb_bench.models.chat_request import as_messages
-from tcb_bench.models.resolve import resolve, running
 from tcb_bench.run import run, score
 
-pytestmark = pytest.mark.vllm
+pytestmark = [pytest.mark.vllm, pytest.mark.xdist_group("server")]
 NAME = "compatible/demo"
+GSM8K = {"limit": 3, "gen_kwargs": {"max_gen_toks": 48}}
 
 
 def config(server, folder, tasks, **options):
@@ -36,19 +37,23 @@ def config(server, folder, tasks, **options):
 
 @pytest.fixture(scope="module")
 def runs(vllm_server, tmp_path_factory):
-    """MMLU, GSM8K and a small sweep, each run once."""
+    """MMLU, a small sweep and GSM8K, each run once, in one folder: the server is probed once."""
     folder = tmp_path_factory.mktemp("api")
-    sweep = {"temperature": ["0.0", "1.0"], "context": ["original", "ner"]}
+    sweep = {
+        "temperature": ["0.0", "1.0"],
+        "context": ["original", "replace_half"],
+        "question_type": ["bridge"],
+    }
     ways = {
         "mmlu": (("mmlu_tcb",), {"limit": 5}),
-        "gsm8k": (("gsm8k_tcb",), {"limit": 3, "gen_kwargs": {"max_gen_toks": 96}}),
         "sweep": (
             ("hotpotqa_tempperturb",),
             {"limit": 1, "where": sweep, "gen_kwargs": {"max_gen_toks": 24}},
         ),
+        "gsm8k": (("gsm8k_tcb",), GSM8K),
     }
     return {
-        name: run(config(vllm_server, folder / name, tasks, **options))
+        name: run(config(vllm_server, folder, tasks, **options))
         for name, (tasks, options) in ways.items()
     }
 
@@ -125,29 +130,29 @@ def test_three_runs_above_zero_are_three_choices_of_one_request(runs):
     assert any(len({row["text"] for row in rows}) > 1 for rows in groups)
 
 
-def test_predictions_equal_those_of_transformers(runs):
-    spec = resolve("demo")
-    with running(spec) as lm:
-        for sample in samples(runs["mmlu"]):
-            text = lm.apply_chat_template(as_messages(sample["prompt"]))
-            ids = torch.tensor([lm.tokenizer(text, add_special_tokens=False)["input_ids"]])
-            with torch.no_grad():
-                logprobs = lm.model(ids).logits[0, -1].double().log_softmax(-1)
-            own = sample["rows"][0]["stability"]
-            top = logprobs.topk(20).values
-            assert own["p_top1"] == pytest.approx(top[0].exp().item(), rel=2e-3)
-            assert own["logit_margin"] == pytest.approx((top[0] - top[1]).item(), abs=2e-3)
-            assert own["top_mass"] == pytest.approx(top.exp().sum().item(), abs=2e-3)
-            v_eff = 1 / (2 * logprobs).exp().sum().item()
-            assert own["v_eff_low"] * 0.995 <= v_eff <= own["v_eff_high"] * 1.005
-            _check_choices(sample, logprobs, lm.tokenizer)
+def test_predictions_equal_those_of_transformers(runs, hf_float32):
+    tokenizer = AutoTokenizer.from_pretrained(hf_float32.name_or_path)
+    for sample in samples(runs["mmlu"]):
+        ids = tokenizer.apply_chat_template(
+            as_messages(sample["prompt"]), add_generation_prompt=True, return_tensors="pt"
+        )
+        with torch.no_grad():
+            logprobs = hf_float32(**ids).logits[0, -1].double().log_softmax(-1)
+        own = sample["rows"][0]["stability"]
+        top = logprobs.topk(20).values
+        assert own["p_top1"] == pytest.approx(top[0].exp().item(), rel=2e-3)
+        assert own["logit_margin"] == pytest.approx((top[0] - top[1]).item(), abs=2e-3)
+        assert own["top_mass"] == pytest.approx(top.exp().sum().item(), abs=2e-3)
+        v_eff = 1 / (2 * logprobs).exp().sum().item()
+        assert own["v_eff_low"] * 0.995 <= v_eff <= own["v_eff_high"] * 1.005
+        _check_choices(sample, logprobs, tokenizer)
 
 
 def _check_choices(sample, logprobs, tokenizer):
     """Every choice that is shown has the probability of its tokens with and without a space."""
     least = logprobs.topk(20).values[-1].item()
+    tokens = (logprobs >= least - 1e-3).nonzero().flatten().tolist()
     for letter, shown in zip("ABCD", sample["rows"][0]["choice_logprobs"], strict=True):
-        tokens = [i for i in range(len(logprobs)) if logprobs[i] >= least - 1e-3]
         own = [i for i in tokens if tokenizer.decode([i]).strip() == letter]
         if shown is None:
             assert all(logprobs[i] < least + 2e-3 for i in own)
@@ -161,15 +166,7 @@ def test_scoring_again_and_resuming_ask_nothing(runs, vllm_server):
     again = score(Path(outcome.path).parent)
     assert again.result["results"] == outcome.result["results"]
     lines = []
-    resumed = run(
-        config(
-            vllm_server,
-            outcome.path.parent.parent,
-            ("gsm8k_tcb",),
-            limit=3,
-            gen_kwargs={"max_gen_toks": 96},
-        ),
-        say=lines.append,
-    )
+    folder = outcome.path.parent.parent
+    resumed = run(config(vllm_server, folder, ("gsm8k_tcb",), **GSM8K), say=lines.append)
     assert "asked 0, found in the store 3" in lines
     assert resumed.result["results"] == outcome.result["results"]

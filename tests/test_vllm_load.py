@@ -89,14 +89,6 @@ def test_memory_that_is_not_there_is_said_with_the_log(tmp_path):
     assert "\n" not in str(error.value)
 
 
-def test_temperatures_that_vllm_would_change_are_refused(vllm_demo):
-    from toy_models import ask, generation
-
-    request = ask("generate_traced", "a", generation(temperature=0.005, seed=1))
-    with pytest.raises(UsageError, match=r"takes 0 or at least 0\.01"):
-        vllm_demo.generate_traced([request])
-
-
 # ---- the worker's own checks, on stand-ins
 
 

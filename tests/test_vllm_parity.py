@@ -12,12 +12,13 @@ from toy_models import ask, generation
 
 import tcb_bench.run as runs
 from tcb_bench.config import RunConfig, TaskOptions
+from tcb_bench.errors import UsageError
 from tcb_bench.store import Store
 
 pytest.importorskip("vllm", reason="vLLM has an environment of its own: make test-vllm")
 from tcb_bench.models.vllm_identity import identity_of  # noqa: E402 - imports vLLM
 
-pytestmark = pytest.mark.vllm
+pytestmark = [pytest.mark.vllm, pytest.mark.xdist_group("one engine")]
 
 TIE = 2e-3  # logits; two tokens nearer than that may come in either order
 TOKENS = 48
@@ -162,6 +163,12 @@ def test_seeds_reach_an_engine_that_takes_them(vllm_demo, monkeypatch):
             [ask("generate_traced", "a", generation(temperature=t, seed=2**64 - 5)) for t in (1, 0)]
         )
     assert [job.params.seed for job in seen] == [2**63 - 5, None]
+
+
+def test_temperatures_that_vllm_would_change_are_refused(vllm_demo):
+    request = ask("generate_traced", "a", generation(temperature=0.005, seed=1))
+    with pytest.raises(UsageError, match=r"takes 0 or at least 0\.01"):
+        vllm_demo.generate_traced([request])
 
 
 def test_repeats_at_temperature_zero_and_one(vllm_demo):

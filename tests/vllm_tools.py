@@ -1,5 +1,6 @@
 """The oracle of the vLLM tests: transformers in float32, fed with what the engine generated."""
 
+import itertools
 from dataclasses import replace
 
 import torch
@@ -20,6 +21,13 @@ STARTS = [
     "Here is a long story. It begins with {} and it goes on for many years, as stories of this "
     "kind do, with rain and sun, with friends and foes, until one day",
     "2 + 2 = 4, 3 + 3 = 6, 4 + 4 =",
+]
+
+LETTERS = (" A", " B", " C", " D")
+SUMS = "{} + {} is\nA. {}\nB. 7\nC. 9\nD. 1\nAnswer:"
+QUESTIONS = [
+    ask("next_token", SUMS.format(a, b, a + b), LETTERS)
+    for a, b in itertools.product(range(5), range(5))
 ]
 
 
@@ -48,20 +56,14 @@ def traced(prompts, temperatures=(0.0, 1.0), repeats=3, tokens=4):
 def true_states(model, sequences, width=32):
     """Per sequence the (T, d) states that transformers' own head receives."""
     seen = {}
-    hook = model.get_output_embeddings().register_forward_pre_hook(
-        lambda _, args: batch.append(args[0])
-    )
     distinct = sorted(set(map(tuple, sequences)), key=len)
-    try:
-        for start in range(0, len(distinct), width):
-            part, batch = distinct[start : start + width], []
-            ids = torch.zeros(len(part), len(part[-1]), dtype=torch.long)
-            for row, sequence in enumerate(part):  # padded behind: a causal model sees none of it
-                ids[row, : len(sequence)] = torch.tensor(sequence)
-            model(ids, use_cache=False)
-            seen |= {s: batch[0][row, : len(s)] for row, s in enumerate(part)}
-    finally:
-        hook.remove()
+    for start in range(0, len(distinct), width):
+        part = distinct[start : start + width]
+        ids = torch.zeros(len(part), len(part[-1]), dtype=torch.long)
+        for row, sequence in enumerate(part):  # padded behind: a causal model sees none of it
+            ids[row, : len(sequence)] = torch.tensor(sequence)
+        states = model.base_model(ids, use_cache=False).last_hidden_state
+        seen |= {s: states[row, : len(s)] for row, s in enumerate(part)}
     return [seen[tuple(sequence)] for sequence in sequences]
 
 
@@ -133,7 +135,7 @@ def check_against_oracle(lm, model, requests, **options):
     prompts = [list(ids) for ids in lm._encoder.encode([r.args[0] for r in requests])]
     hidden, truth = oracle(model, prompts, [a.tokens for a in answers], **options)
     assert_quantities(answers, truth)
-    some = torch.arange(0, len(hidden), max(1, len(hidden) // 8))
+    some = torch.arange(0, len(hidden), max(1, len(hidden) // 4))
     delta, flip = reference(
         hidden[some],
         model.get_output_embeddings().weight[: options.get("n_vocab")],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from tcb_bench.models.capabilities import Capability
@@ -16,6 +16,7 @@ from tcb_bench.models.chat_shape import as_mapping, entries_of
 QUESTION = "Write one English word, chosen at random, and nothing else."
 SHORT = 24  # tokens of a reply
 TRIES = 5
+SIDE_BY_SIDE = 4
 TRIED: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ("top_p", (1.0,)),
     ("seed", (1,)),
@@ -55,6 +56,36 @@ async def _takes(client: Client, body: Mapping[str, Any], **more: Any) -> dict[s
         raise
 
 
+async def _gathered(*tries: Coroutine[Any, Any, Any]) -> list[Any]:
+    """What each try returns, a few at a time; at the first error the others are given up."""
+    few = asyncio.Semaphore(SIDE_BY_SIDE)
+
+    async def one(coroutine: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            async with few:
+                return await coroutine
+        finally:
+            coroutine.close()  # one that never began
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(coroutine)) for coroutine in tries]
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+async def _first_taken(
+    client: Client, body: Mapping[str, Any], name: str, values: Sequence[Any]
+) -> Any:
+    """The first of some values of a field that the API takes; None = none of them."""
+    for value in values:
+        reply = await _takes(client, body, **{name: value})
+        if reply is not None and (name != "n" or len(reply["choices"]) == 2):
+            return value
+    return None
+
+
 async def probe(client: Client, provider: str, model: str) -> Capability:
     """Finds out what a model takes; some 20 requests of a few tokens.
 
@@ -72,16 +103,16 @@ async def probe(client: Client, provider: str, model: str) -> Capability:
         field = "max_completion_tokens"
         body[field] = body.pop("max_tokens")
         plain = await ask(client, body)
-    taken: dict[str, Any] = {}
-    for name, values in TRIED:
-        for value in values:
-            reply = await _takes(client, body, **{name: value})
-            if reply is not None and (name != "n" or len(reply["choices"]) == 2):
-                taken[name] = value
-                break
-    has_temperature = await _takes(client, body, temperature=0.5) is not None
     system = {"role": "system", "content": "Be brief."}
-    has_system = await _takes(client, {**body, "messages": [system, message]}) is not None
+    found = await _gathered(
+        *(_first_taken(client, body, name, values) for name, values in TRIED),
+        _takes(client, body, temperature=0.5),
+        _takes(client, {**body, "messages": [system, message]}),
+        _top_logprobs(client, body),
+    )
+    *values, tempered, instructed, top_logprobs = found
+    taken = {name: v for (name, _), v in zip(TRIED, values, strict=True) if v is not None}
+    has_temperature, has_system = tempered is not None, instructed is not None
     is_reasoning, effective = _reasons(plain), "unknown"
     if has_temperature:
         also, effective = await _heeds_temperature(client, body)
@@ -97,7 +128,7 @@ async def probe(client: Client, provider: str, model: str) -> Capability:
         counts_reasoning=True,
         is_reasoning=is_reasoning,
         stop_limit=len(taken.get("stop", ())),
-        top_logprobs=await _top_logprobs(client, body),
+        top_logprobs=top_logprobs,
         seed="seed" in taken,
         n=128 if "n" in taken else 1,
         top_p="top_p" in taken,
@@ -115,7 +146,7 @@ async def _heeds_temperature(client: Client, body: Mapping[str, Any]) -> tuple[b
     """Whether the model reasons before it answers, and whether its temperature acts."""
     texts: dict[float, set[str]] = {}
     reasons = False
-    for temperature in (0.0, 1.8):
+    for temperature in (0.0, 1.8):  # one after the other: what shares a batch may round differently
         replies = [await _takes(client, body, temperature=temperature) for _ in range(3)]
         reasons = reasons or any(_reasons(reply) for reply in replies if reply)
         texts[temperature] = {text_of(reply["choices"][0]) for reply in replies if reply}
