@@ -19,7 +19,7 @@ from tcb_bench.models.chat_options import ApiOptions
 from tcb_bench.models.chat_request import as_messages
 from tcb_bench.run import run, score
 
-pytestmark = [pytest.mark.vllm, pytest.mark.xdist_group("server")]
+pytestmark = pytest.mark.vllm
 NAME = "compatible/demo"
 GSM8K = {"limit": 3, "gen_kwargs": {"max_gen_toks": 48}}
 

@@ -10,7 +10,7 @@ from toy_models import ask, generation
 from vllm_tools import QUESTIONS, check_against_oracle, check_next_token, mixed_prompts, traced
 
 pytest.importorskip("vllm", reason="vLLM has an environment of its own: make test-vllm")
-pytestmark = [pytest.mark.vllm, pytest.mark.xdist_group("engines")]
+pytestmark = pytest.mark.vllm
 
 
 def test_chunked_prefill_preemption_and_little_memory_for_states(engine_of, hf_float32):
@@ -18,7 +18,7 @@ def test_chunked_prefill_preemption_and_little_memory_for_states(engine_of, hf_f
     with engine_of(
         f"{small},max_model_len=256,stability_memory_mib=0.05,disable_log_stats=False"
     ) as lm:
-        requests = traced(mixed_prompts()[::4], repeats=1, tokens=24)
+        requests = traced(mixed_prompts()[::8], repeats=1, tokens=32)
         check_against_oracle(lm, hf_float32, requests)
         check_next_token(lm, hf_float32, QUESTIONS)
         counters = {m.name: getattr(m, "value", 0) for m in lm.model.get_metrics()}
