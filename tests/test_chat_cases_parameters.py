@@ -127,7 +127,7 @@ def test_case_3_deepseek_reasoner_is_warned_of_before_it_is_asked(tmp_path):
         bodies = [arrival.body for arrival in server.chats]
     [warned] = lines.saying("the temperature has no effect (accepted and ignored)")
     assert warned < first and outcome.exit_code == 0
-    assert lines.saying("stops serving this name on 2026-07-24")[0] < first
+    assert lines.saying("stopped serving this name on 2026-07-24")[0] < first
     assert not any({"logprobs", "top_logprobs", "seed", "n"} & body.keys() for body in bodies)
     assert all(body["max_tokens"] >= 8192 for body in bodies)
     conditions = block(outcome, "rivers")["conditions"]

@@ -6,16 +6,14 @@ The server counts a prompt as its words and four a message; the tokenizer made h
 from dataclasses import replace
 
 import pytest
-from chat_runs import arguments, run_api, write_tasks
+from chat_runs import run_api, run_config
 from fault_replies import Played, completion, prompt_tokens
 from fault_server import fault_server
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from tcb_bench.config import RunConfig, TaskOptions
 from tcb_bench.dry_run import DryRun
 from tcb_bench.errors import StoreError, TcbBenchError, UnknownName, UsageError
-from tcb_bench.models.chat_options import ApiOptions
 from tcb_bench.models.chat_probe import QUESTION
 from tcb_bench.models.resolve import resolve
 from tcb_bench.store import Store
@@ -43,19 +41,8 @@ def server():
         yield running
 
 
-def config_of(server, folder, tasks=TASKS, model="openai/gpt-4o", args="", **more):
-    options = TaskOptions(**{"bert_score_model": "none", **more.pop("options", {})})
-    fresh = more.pop("fresh", False)
-    return RunConfig(
-        model=model,
-        model_args=arguments(server, args, None),
-        tasks=tuple(tasks.split(",")),
-        options=options,
-        include_path=(write_tasks(folder / "tasks"),),
-        output_path=folder / "runs",
-        fresh=fresh,
-        api=ApiOptions(**more),
-    )
+def config_of(server, folder, tasks=TASKS, *args, **more):
+    return run_config(server, folder, tasks, *args, key=None, **more)
 
 
 def count(server, folder, *args, **more):

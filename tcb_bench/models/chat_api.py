@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter as Counter_
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import date
 from functools import cached_property, partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -91,6 +92,7 @@ class ChatAPI(LmEvalChat):
             "answer_tokens": self.options.answer_tokens,
             "reasoning_tokens": self.options.reasoning_tokens,
             "top_logprobs": self.options.top_logprobs,
+            **({"think_end_token": end} if (end := self.options.think_end_token) else {}),
         }
 
     @property
@@ -156,7 +158,8 @@ class ChatAPI(LmEvalChat):
                 f"say temperature_effective: {own.temperature_effective}"
             )
         if own.retires:
-            lines.append(f"{self.name}: the provider stops serving this name on {own.retires}")
+            verb = "stops" if own.retires >= date.today().isoformat() else "stopped"
+            lines.append(f"{self.name}: the provider {verb} serving this name on {own.retires}")
         return lines
 
     def note(self, left: int) -> str:

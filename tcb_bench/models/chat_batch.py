@@ -126,7 +126,7 @@ class BatchRun:
             if self.running:
                 self._is_full = True  # what these do not spend comes back
             else:
-                self.traffic.stop(f"{self.budget.limit_text} is reached")
+                self.traffic.stop(f"{self.budget.limit_text} has no room for another request")
             return False
         try:
             part.file_id = await self.calls.upload(self.journal.file(part))

@@ -13,7 +13,7 @@ from tcb_bench.models.capabilities import Capability
 from tcb_bench.models.chat_client import Connection
 from tcb_bench.models.chat_keeper import OnResponse
 from tcb_bench.models.chat_options import ApiOptions
-from tcb_bench.models.chat_prediction import prediction
+from tcb_bench.models.chat_prediction import IN_REASONING, prediction
 from tcb_bench.models.chat_reply import TEMPERED, generation
 from tcb_bench.models.chat_request import (
     LETTER_TOKENS,
@@ -56,7 +56,8 @@ class Jobs:
 
     def predictions(self, requests: Sequence[Instance], done: OnResponse) -> Iterator[Job]:
         """Jobs for the first token of each reply, at temperature 1."""
-        top = self.top_logprobs
+        end = self.options.think_end_token  # the first token is then one of the reasoning
+        top = 0 if end else self.top_logprobs
         has_temperature = self.capability.temperature is not None
         temperature = 1.0 if top or not has_temperature else 0.0
         given = Sampling(temperature=temperature, max_gen_toks=1, seed=0, **NEUTRAL)
@@ -78,6 +79,8 @@ class Jobs:
             size = lengths(int(given.max_gen_toks), self.capability, self.options, self.name)
             top = self.top_logprobs if given.stability_at != "none" else 0
             fields = sampling_fields(given, self.capability)
+            if self.options.think_end_token:
+                fields.pop("stop", None)  # it would end the reasoning: applied here
             read = partial(self._read_text, given)
             job = self._job(members, context, fields, size.sent, top, read)
             if "seed" in fields:
@@ -121,12 +124,14 @@ class Jobs:
         return Job(members, body, read, self.bound(messages), max_tokens)
 
     def _read_text(self, given: Sampling, choice: dict[str, Any], call: dict[str, Any]) -> Response:
-        return generation(choice, given, call, self._unusable(float(given.temperature)))
+        unusable = self._unusable(float(given.temperature))
+        return generation(choice, given, call, unusable, self.options.think_end_token)
 
     def _read_prediction(
         self, choices: tuple[str, ...], choice: dict[str, Any], call: dict[str, Any]
     ) -> Response:
-        return prediction(choice, choices, call, self._unusable(1.0))
+        end = self.options.think_end_token
+        return prediction(choice, choices, call, IN_REASONING if end else self._unusable(1.0), end)
 
     def _unusable(self, temperature: float) -> str | None:
         is_raw = temperature == 1 or self.tempered is False

@@ -29,7 +29,7 @@ from tcb_bench.models.resolve import ModelSpec
 BASE_URLS = {"openai": "https://api.openai.com/v1", "deepseek": "https://api.deepseek.com"}
 KEYS = {"openai": "OPENAI_API_KEY", "deepseek": "DEEPSEEK_API_KEY"}
 ARGUMENTS = (
-    *("base_url", "api_key", "api_key_env", "tokenizer", "extra_body"),
+    *("base_url", "api_key", "api_key_env", "tokenizer", "extra_body", "think_end_token"),
     *SECONDS,
 )
 SECRET_FIELD = re.compile(r"api[_-]?key|authorization|secret|password", re.IGNORECASE)
@@ -50,12 +50,14 @@ def load_chat(spec: ModelSpec, log: Path | None, *, is_offline: bool = False) ->
         UsageError: an argument is unknown or does not fit.
         ModelError: no key, or the API refuses.
     """
-    options = _with_seconds(spec.api or ApiOptions(), spec.kwargs)
+    options = _with_arguments(spec.api or ApiOptions(), spec.kwargs)
     connection = _connection(spec, is_offline)
     known = capability(spec.provider, spec.name, connection.extra_body)
     if known is None:
         file = log.parent / LEARNED if log is not None else None
         known = _learned(spec, connection, options, file, is_offline)
+    if options.think_end_token:
+        known = replace(known, is_reasoning=True, counts_reasoning=True)
     price = read_prices(options.prices).of(spec.provider, spec.name)
     if price is None and options.cost_limit is not None:
         raise UsageError(
@@ -72,7 +74,7 @@ def load_chat(spec: ModelSpec, log: Path | None, *, is_offline: bool = False) ->
     return model
 
 
-def _with_seconds(options: ApiOptions, kwargs: Mapping[str, Any]) -> ApiOptions:
+def _with_arguments(options: ApiOptions, kwargs: Mapping[str, Any]) -> ApiOptions:
     for name in kwargs:
         if name not in ARGUMENTS:
             raise UnknownName("argument of an API model", name, ARGUMENTS)
@@ -83,6 +85,8 @@ def _with_seconds(options: ApiOptions, kwargs: Mapping[str, Any]) -> ApiOptions:
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise UsageError(f"{name}={value!r}: give seconds")
             given[option] = float(value)
+    if "think_end_token" in kwargs:
+        given["think_end_token"] = str(kwargs["think_end_token"])
     return replace(options, **given)
 
 
@@ -176,7 +180,9 @@ def _learned(
     found = asyncio.run(_probe(spec, connection, options))
     if file is not None:
         text = json.dumps({**asked, "capability": asdict(found)}, indent=2)
-        file.write_text(text + "\n", encoding="utf-8")
+        part = file.with_suffix(".part")  # a run killed here leaves no half of it
+        part.write_text(text + "\n", encoding="utf-8")
+        part.replace(file)
     return found
 
 

@@ -8,13 +8,14 @@ from typing import Any
 
 from tcb_bench.metrics.choices import chosen_letter
 from tcb_bench.metrics.top_logprobs import top_quantities
-from tcb_bench.models.chat_reply import FILTERED, ranked, text_of
+from tcb_bench.models.chat_reply import FILTERED, is_cut, ranked, reasoning_end, text_of
 from tcb_bench.models.chat_shape import entries_of
 from tcb_bench.models.chat_token_texts import BAD_LOGPROBS, NO_LOGPROBS
 from tcb_bench.responses import Failure, NextToken, Response
 
 NO_CHOICE_SHOWN = "none of the choices is among the likeliest tokens that the API shows"
 ONE_TOKEN = "its one token is no answer; --top_logprobs 0 asks for a text"
+IN_REASONING = "the first token is one of the reasoning"
 CUT = "the reply was cut off before its answer; give more --answer_tokens or --reasoning_tokens"
 
 
@@ -23,6 +24,7 @@ def prediction(
     choices: Sequence[str],
     call: Mapping[str, Any],
     usable: str | None = None,
+    think_end: str = "",
 ) -> Response:
     """The model's prediction of the first token of its reply, or the letter that it wrote.
 
@@ -37,7 +39,7 @@ def prediction(
     prompt_tokens = call.get("prompt_tokens") or 0
     if not entries or not entries[0].get("top_logprobs"):
         without = BAD_LOGPROBS if entries is None else NO_LOGPROBS
-        return _written(choice, letters, call, usable or without)
+        return _written(choice, letters, call, usable or without, think_end)
     top = ranked(entries[0])
     greedy = str(top[0]["token"])
     row = top_quantities([float(each["logprob"]) for each in top])
@@ -75,12 +77,18 @@ def _over_choices(known: Sequence[float]) -> dict[str, float]:
 
 
 def _written(
-    choice: Mapping[str, Any], letters: Sequence[str], call: Mapping[str, Any], without: str
+    choice: Mapping[str, Any],
+    letters: Sequence[str],
+    call: Mapping[str, Any],
+    without: str,
+    think_end: str,
 ) -> Response:
     """The answer as the text says it; nothing is known of how likely it was."""
     text = text_of(choice)
+    start = reasoning_end(text, think_end)
+    text = "" if think_end and not start and is_cut(choice) else text[start:]
     found = chosen_letter(text, letters) if letters else None
-    if found is None and choice.get("finish_reason") == "length":
+    if found is None and is_cut(choice):
         was_asked = (call.get("sent") or {}).get("logprobs")
         return Failure(f"{without}; {ONE_TOKEN}" if was_asked else CUT, "unscored", dict(call))
     return NextToken(

@@ -72,14 +72,32 @@ def text_of(choice: Mapping[str, Any]) -> str:
     return content_of(choice) or ""
 
 
-def until_stop(text: str, stops: Sequence[str]) -> tuple[str, bool]:
-    """The text before the first of its stop strings, and whether one was there."""
-    ends = [end for stop in stops if (end := text.find(stop)) >= 0]
+def is_cut(choice: Mapping[str, Any]) -> bool:
+    """Whether the limit of tokens ended the reply."""
+    return choice.get("finish_reason") == "length"
+
+
+def reasoning_end(text: str, think_end: str) -> int:
+    """Characters up to the last ``think_end`` and the white space behind it; 0: it never comes."""
+    at = text.rfind(think_end) if think_end else -1
+    if at < 0:
+        return 0
+    answer = text[at + len(think_end) :]
+    return len(text) - len(answer.lstrip())
+
+
+def until_stop(text: str, stops: Sequence[str], start: int = 0) -> tuple[str, bool]:
+    """The text before the first of its stop strings from ``start`` on; whether one was there."""
+    ends = [end for stop in stops if (end := text.find(stop, start)) >= 0]
     return (text[: min(ends)], True) if ends else (text, False)
 
 
 def generation(
-    choice: Mapping[str, Any], given: Sampling, call: Mapping[str, Any], usable: str | None
+    choice: Mapping[str, Any],
+    given: Sampling,
+    call: Mapping[str, Any],
+    usable: str | None,
+    think_end: str = "",
 ) -> Response:
     """A text, with what its log-probabilities say at the positions asked for.
 
@@ -88,40 +106,43 @@ def generation(
         given: what was asked, stop strings and rule of positions included.
         call: from ``call_of``.
         usable: why log-probabilities are not looked at; None = they are.
+        think_end: what ends the reasoning inside the text. Stop strings count behind it.
     """
     if choice.get("finish_reason") == "content_filter":
         return Failure(FILTERED, state="filtered", call=dict(call))
     whole = text_of(choice)
-    text, is_stopped = until_stop(whole, given.until)
+    start = reasoning_end(whole, think_end)
+    is_thinking = bool(think_end) and not start
+    text, is_stopped = (whole, False) if is_thinking else until_stop(whole, given.until, start)
     tokens = token_texts(choice, whole)
     wanted = given.stability_at != "none"
     without = None if not wanted else usable or (None if tokens.logprobs else tokens.problem)
     kept = tokens.before(len(text)) if is_stopped else tokens
-    stability, positions, rule = _stability(kept, text, given.stability_at, without)
-    is_cut = choice.get("finish_reason") == "length" and not is_stopped
+    stability, positions, rule = _stability(kept, text, start, given.stability_at, without)
     return Generation(
         text=text,
         tokens=[],
         offsets=kept.offsets,
-        finish_reason="length" if is_cut else "stop",
+        finish_reason="length" if is_cut(choice) and not is_stopped else "stop",
         prompt_tokens=call.get("prompt_tokens") or 0,
         stability=stability,
         positions=positions,
         rule=rule,
         call=dict(call),
         without=without or "",
+        answer_start=start,
     )
 
 
 def _stability(
-    tokens: TokenTexts, text: str, rule: str, without: str | None
+    tokens: TokenTexts, text: str, start: int, rule: str, without: str | None
 ) -> tuple[dict[str, list[float]], list[int], str]:
     if rule == "none" or without:
         return {}, [], "none"
     if rule == "all":
         positions = list(range(len(tokens.offsets)))
     else:
-        token = critical_token(rule, text, tokens.offsets, start=0)
+        token = critical_token(rule, text, tokens.offsets, start=start)
         positions = [] if token is None else [token]
         rule = rule_version(rule)
     rows = [row_of(tokens.logprobs[i]) for i in positions]

@@ -98,7 +98,7 @@ def unsupported(given: Sampling, capability: Capability) -> str | None:
     """Why the model cannot do what is asked, in one line that conditions share; None if it can."""
     name = f"{capability.provider}/{capability.model}"
     if capability.temperature is None and given.temperature != 1:
-        return f"{name} takes no temperature but 1"
+        return f"{name} takes no temperature but 1 (--gen_kwargs temperature=1 asks for that)"
     if capability.temperature is not None:
         low, high = capability.temperature
         if not low <= given.temperature <= high:

@@ -174,7 +174,7 @@ class Traffic:
         completion = job.completion_bound * len(job.members)
         while not self.budget.hold(id(job), job.prompt_bound, completion):
             if not self.budget.has_promises:
-                self.stop(f"{self.budget.limit_text} is reached")
+                self.stop(f"{self.budget.limit_text} has no room for another request")
             if self.stopped:
                 return False
             await asyncio.sleep(0.05)
