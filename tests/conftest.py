@@ -12,6 +12,7 @@ import pytest
 if importlib.util.find_spec("tcb_bench.metrics") is None:
     pytest.exit("tcb_bench.metrics is not importable: run `pip install -e .` first", returncode=4)
 
+from browser_tools import browser, opened  # noqa: E402, F401 - fixtures
 from run_tools import do, task_folder  # noqa: E402, F401 - fixtures
 from submit_runs import own_run, tiny_run  # noqa: E402, F401 - fixtures
 

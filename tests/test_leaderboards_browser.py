@@ -1,9 +1,6 @@
 """The site in a real browser. Oracles: Chromium, driven by playwright; axe-core."""
 
-import importlib.util
 import json
-import os
-import shutil
 
 import pytest
 from board_site import (
@@ -24,7 +21,6 @@ from tcb_bench.leaderboards.entry_files import read_entry
 from tcb_bench.leaderboards.render import build
 from tcb_bench.leaderboards.render_board import Placed, render_board
 
-NEEDS = ("playwright", "axe_playwright_python")
 ENTRY = "entries/acme__North-7B/hotpotqa_tempperturb.html"
 PAGES = (
     "index.html",
@@ -32,21 +28,6 @@ PAGES = (
     ENTRY,
     "compare.html?models=acme/North-7B,gamma/Delta-2",
 )
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Headless Chromium; skipped where it is not installed, a failure in CI."""
-    executable = shutil.which("chromium")
-    if not executable or not all(map(importlib.util.find_spec, NEEDS)):
-        say = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
-        say(f"no browser test: it needs `chromium` on the PATH and the packages {', '.join(NEEDS)}")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -59,24 +40,14 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(browser, made):
-    """Opens a page of the site, or a file; returns it with what it said and asked for."""
-    pages = []
+def opened(opened, made):
+    """Opens a page of the site, or a file."""
 
-    def opened(path, width=1280, scheme="light"):
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        pages.append(page)
-        said, asked = [], []
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(f"{made[1].as_uri()}/{path}" if isinstance(path, str) else path.as_uri())
-        page.wait_for_load_state("load")
-        return page, said, asked
+    def at(path, *size, **how):
+        address = f"{made[1].as_uri()}/{path}" if isinstance(path, str) else path
+        return opened(address, *size, until="load", **how)
 
-    yield opened
-    for page in pages:
-        page.close()
+    return at
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -1,9 +1,5 @@
 """A report in a real browser. Oracle: Chromium, driven by playwright."""
 
-import importlib.util
-import os
-import shutil
-
 import pytest
 from report_runs import Written, noisy, write_run
 
@@ -15,22 +11,6 @@ HOSTILE = (
     "</script><script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
     "<svg onload='window.hit = 1'></svg><iframe src='https://example.org/'></iframe>"
 )
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Headless Chromium; skipped where it is not installed, a failure in CI."""
-    executable = shutil.which("chromium")
-    has_playwright = importlib.util.find_spec("playwright") is not None
-    if not executable or not has_playwright:
-        say = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
-        say("no browser test: it needs `chromium` on the PATH and the package playwright")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -52,27 +32,6 @@ def small(tmp_path_factory):
     table = Table(name="t", title="Title", note="", columns=columns, rows=rows)
     page = Page(title="t", lead="", notices=[], sections=[Section(title="s", tables=[table])])
     return write(page, tmp_path_factory.mktemp("small") / "page.html")
-
-
-@pytest.fixture
-def opened(browser):
-    """Opens a file; returns the page with what it said and asked for."""
-    pages = []
-
-    def opened(path, width=1280, scheme="light"):
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        pages.append(page)
-        said, asked = [], []
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(path.as_uri())
-        page.wait_for_load_state("networkidle")
-        return page, said, asked
-
-    yield opened
-    for page in pages:
-        page.close()
 
 
 def column(page, index):

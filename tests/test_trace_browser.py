@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_report_browser import HOSTILE, browser, opened  # noqa: F401 - fixtures
+from test_report_browser import HOSTILE
 from test_trace import made_trace
 
 from tcb_bench.trace_files import write_trace
@@ -34,14 +34,14 @@ def numbers(page):
     return page.locator("#numbers dd").all_inner_texts()
 
 
-def test_the_page_opens_from_a_file_without_a_message_or_a_request(opened, page_path):  # noqa: F811
+def test_the_page_opens_from_a_file_without_a_message_or_a_request(opened, page_path):
     page, said, asked = opened(page_path)
     assert said == []
     assert [url for url in asked if not url.startswith("data:")] == [page_path.as_uri()]
     assert page.locator("figure img").evaluate("image => image.naturalWidth") > 300
 
 
-def test_what_a_model_or_a_user_wrote_is_text(opened, page_path):  # noqa: F811
+def test_what_a_model_or_a_user_wrote_is_text(opened, page_path):
     page, *_ = opened(page_path)
     assert page.evaluate("window.hit") is None
     assert page.locator("iframe, svg, script:not(:last-child)").count() == 0
@@ -50,7 +50,7 @@ def test_what_a_model_or_a_user_wrote_is_text(opened, page_path):  # noqa: F811
     assert HOSTILE in page.locator(".prompt").inner_text()
 
 
-def test_hovering_a_token_shows_its_numbers(opened, page_path):  # noqa: F811
+def test_hovering_a_token_shows_its_numbers(opened, page_path):
     page, *_ = opened(page_path)
     assert set(numbers(page)) == {"-"}
     token(page, 2).hover()
@@ -60,7 +60,7 @@ def test_hovering_a_token_shows_its_numbers(opened, page_path):  # noqa: F811
     assert page.locator("#tokens > [aria-selected=true]").count() == 1
 
 
-def test_the_keyboard_reaches_every_token_in_one_tab_stop(opened, page_path):  # noqa: F811
+def test_the_keyboard_reaches_every_token_in_one_tab_stop(opened, page_path):
     page, *_ = opened(page_path)
     page.locator("#by").focus()
     page.keyboard.press("Tab")
@@ -72,7 +72,7 @@ def test_the_keyboard_reaches_every_token_in_one_tab_stop(opened, page_path):  #
     assert page.evaluate("document.activeElement.closest('#tokens')") is None
 
 
-def test_the_colour_follows_the_quantity_that_is_chosen(opened, page_path):  # noqa: F811
+def test_the_colour_follows_the_quantity_that_is_chosen(opened, page_path):
     page, *_ = opened(page_path)
     assert "l0" in token(page, 2).get_attribute("class").split()
     assert "l6" in token(page, 9).get_attribute("class").split()
@@ -90,7 +90,7 @@ def luminance(colour):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_text_is_readable_on_every_colour(opened, page_path, scheme):  # noqa: F811
+def test_the_text_is_readable_on_every_colour(opened, page_path, scheme):
     page, *_ = opened(page_path, scheme=scheme)
     ink = page.evaluate("getComputedStyle(document.body).color")
     swatches = page.locator(".swatch").evaluate_all(
@@ -103,6 +103,6 @@ def test_the_text_is_readable_on_every_colour(opened, page_path, scheme):  # noq
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_page_never_scrolls_sideways(opened, page_path, width):  # noqa: F811
+def test_the_page_never_scrolls_sideways(opened, page_path, width):
     page, *_ = opened(page_path, width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
