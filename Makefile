@@ -20,7 +20,7 @@ VLLM_VENV := .venv-vllm
 VLLM_BIN  := $(VLLM_VENV)/bin
 UNMATCHED := torchvision torchaudio torchcodec
 # Two processes of one thread (or one engine) each: how threads share cores is no subject of the tests.
-PYTEST_OPTIONS ?= -n 2 --dist loadfile
+PYTEST_OPTIONS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test-env test test-vllm-env test-vllm test-vllm-full check bench bench-vllm clean
 
@@ -60,7 +60,7 @@ test-vllm-env: $(VLLM_VENV)/.ready
 # A file is a process: one engine has most tests (a start takes 40 seconds), the others go beside it.
 VLLM_FILES := $(addprefix tests/test_vllm_,parity.py api.py engines.py run.py load.py)
 test-vllm: test-vllm-env
-	$(VLLM_BIN)/python -m pytest $(PYTEST_OPTIONS) --no-loadscope-reorder $(VLLM_FILES) -m "not full"
+	$(VLLM_BIN)/python -m pytest $(PYTEST_OPTIONS) $(VLLM_FILES) -m "not full"
 
 test-vllm-full: test-vllm-env
 	$(VLLM_BIN)/python $(PIP) triton==3.9.0
