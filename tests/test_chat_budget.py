@@ -76,7 +76,7 @@ def test_a_token_limit_is_never_passed_and_keeps_what_was_paid(limit):
         bills = [usage(a.body, server.app.played, 0)["prompt_tokens"] for a in server.chats]
     spent = lm.budget.usage["prompt_tokens"] + lm.budget.usage["completion_tokens"]
     texts = [a for a in answers if isinstance(a, Generation)]
-    assert spent <= limit and lm.stopped.startswith(f"--token_limit {limit} (spent {spent}) is")
+    assert spent <= limit and lm.stopped.startswith(f"--token_limit {limit} (spent {spent}) has")
     assert len(texts) == len(bills) == lm.budget.usage["requests"]
     assert lm.budget.usage["prompt_tokens"] == sum(bills)
     # the worst case of one more: 60 new tokens, and at most 11 + 4 bytes of text with 6 of format

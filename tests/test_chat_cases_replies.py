@@ -103,7 +103,7 @@ def test_case_8_a_refused_prompt_is_filtered_too(tmp_path):
     counts = block(outcome, "rivers")["counts"]
     assert (counts["filtered"], counts["unscored"], counts["scored"]) == (3, 3, 3)
     long = samples(outcome)["temperature=0.6", "2"]["rows"][0]
-    assert "the prompt is too long for the model" in long["reason"] and long["acc"] is None
+    assert "prompt and reply are too long" in long["reason"] and long["acc"] is None
 
 
 def test_case_14_the_fingerprint_is_recorded_and_nothing_is_claimed(tmp_path):

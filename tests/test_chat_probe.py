@@ -2,12 +2,13 @@
 
 import asyncio
 import gc
+import math
 import random
 
 import fault_bodies as bodies
 import fault_refusals as refusals
 import pytest
-from chat_runs import chat
+from chat_runs import ask, chat
 from fault_plan import Fault, Rule
 from fault_server import fault_server
 from fault_status import rate_limited, server_error
@@ -15,6 +16,7 @@ from fault_status import rate_limited, server_error
 from tcb_bench.errors import ModelError
 from tcb_bench.models.capabilities import capability
 from tcb_bench.models.chat_client import Client
+from tcb_bench.models.chat_faults import Fault as ApiFault
 from tcb_bench.models.chat_probe import logprobs_depend_on_temperature
 
 FIELDS = ("top_p", "seed", "stop", "n", "top_k", "min_p", "repetition_penalty")
@@ -134,17 +136,60 @@ def test_a_refusal_in_the_midst_of_the_tries_is_one_line_and_ends_the_others(rec
     assert not [w for w in recwarn if "never awaited" in str(w.message)]
 
 
+def depends(plan=None, **played):
+    async def asked(lm):
+        async with Client(lm.connection, lm.options) as client:
+            return await logprobs_depend_on_temperature(client, capability("openai", "gpt-4o"), 20)
+
+    with fault_server(plan, **played) as server:
+        return asyncio.run(asked(chat(server)))
+
+
+def shows(logits, *, scales):
+    """Replies whose first token shows these logits, divided by the temperature or not."""
+
+    def change(reply):
+        temperature = temperatures.pop(0) if scales else 1.0
+        scaled = {token: value / temperature for token, value in logits.items() if value > -99}
+        total = math.log(sum(map(math.exp, scaled.values())))
+        told = {token: scaled[token] - total if token in scaled else -9999.0 for token in logits}
+        top = [{"token": token, "logprob": v, "bytes": None} for token, v in told.items()]
+        entry = {**top[0], "top_logprobs": top}
+        for each in reply["choices"]:
+            each["logprobs"] = {"content": [entry]}
+        return reply
+
+    temperatures = [0.5, 1.5]
+    return Fault("shows", change=change)
+
+
+@pytest.mark.parametrize(
+    ("logits", "scales", "expected"),
+    [
+        ({"a": -0.1, "b": -0.15, "c": -3.0}, True, True),  # the first two lie too near to tell
+        ({"a": -0.1, "b": -0.15, "c": -3.0}, False, False),
+        ({"a": -0.1, "b": -9999.0, "c": -3.0}, True, True),  # a token that is not told
+        ({"a": -0.1, "b": -0.15}, True, None),
+    ],
+)
+def test_the_widest_pair_of_tokens_tells_whether_log_probabilities_depend(logits, scales, expected):
+    assert depends(shows(logits, scales=scales)) is expected
+
+
+def test_an_api_that_is_down_says_nothing_of_its_log_probabilities(monkeypatch):
+    monkeypatch.setattr("tcb_bench.models.chat_probe.random.uniform", lambda low, high: 0.01)
+    with pytest.raises(ApiFault, match="HTTP 503"):
+        depends(server_error(503))
+
+
+def test_what_a_user_adds_to_every_request_is_in_the_probes_too():
+    with fault_server(answer=varied) as server:
+        lm = chat(server, "compatible/m", 'extra_body={"reasoning_effort":"low"}')
+        ask(lm, ["a"], stability_at="all", temperature=0.7)
+        assert all(arrival.body["reasoning_effort"] == "low" for arrival in server.chats)
+
+
 def test_whether_log_probabilities_depend_is_not_known_where_the_api_says_nothing():
-    known = capability("openai", "gpt-4o")
-
-    def found(plan=None, **played):
-        async def ask(lm):
-            async with Client(lm.connection, lm.options) as client:
-                return await logprobs_depend_on_temperature(client, known, 20)
-
-        with fault_server(plan, **played) as server:
-            return asyncio.run(ask(chat(server)))
-
-    assert found(bodies.no_logprobs()) is None
-    assert found(refusals.logprobs_unsupported()) is None
-    assert found(ignores_temperature=True) is False
+    assert depends(bodies.no_logprobs()) is None
+    assert depends(refusals.logprobs_unsupported()) is None
+    assert depends(ignores_temperature=True) is False

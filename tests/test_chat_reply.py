@@ -189,7 +189,8 @@ def test_a_bill_in_either_providers_words(usage, expected):
 
 
 def test_what_stands_beside_a_response():
-    reply = {"id": "x1", "model": "gpt-4o-2024-08-06", "system_fingerprint": "fp_1", "usage": {"prompt_tokens": 5, "completion_tokens": 6}}  # fmt: skip
+    choices = [choice("a", reasoning_content="hm"), choice("b", index=1)]
+    reply = {"choices": choices, "id": "x1", "model": "gpt-4o-2024-08-06", "system_fingerprint": "fp_1", "usage": {"prompt_tokens": 5, "completion_tokens": 6}}  # fmt: skip
     sent = {"model": "gpt-4o", "messages": ["long"], "temperature": 0.6, "n": 3}
     first = call_of(reply, choice("a", reasoning_content="hm"), sent, 3)
     assert first == {
@@ -199,6 +200,14 @@ def test_what_stands_beside_a_response():
     }  # fmt: skip
     second = call_of(reply, choice("b", index=1), sent, 3)
     assert second["choice"] == 1 and "usage" not in second and "reasoning" not in second
+    broken = {**reply, "choices": [choice("a", "error"), choices[1]]}
+    assert "usage" in call_of(broken, choices[1], sent, 3), "the bill stands at the first good one"
+
+
+def test_reasoning_that_a_server_leaves_out_of_its_completion_tokens_is_counted():
+    usage = {"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 151}
+    assert usage_of({"usage": usage}) == {"prompt_tokens": 32, "completion_tokens": 119}
+    assert usage_of({"usage": {**usage, "total_tokens": 41}})["completion_tokens"] == 9
 
 
 def test_a_choice_is_every_shown_token_that_is_it_but_for_spaces():

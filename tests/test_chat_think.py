@@ -7,6 +7,7 @@ from chat_runs import ask, chat, choose, rows, run_api
 from fault_plan import Fault
 from fault_server import fault_server
 
+from tcb_bench.errors import UsageError
 from tcb_bench.models.chat_prediction import CUT, IN_REASONING
 from tcb_bench.models.chat_reply import reasoning_end
 
@@ -75,3 +76,35 @@ def test_a_run_scores_what_stands_behind_the_reasoning(tmp_path):
     assert outcome.exit_code == 0
     assert outcome.result["results"]["sums"]["acc,none"] == 1.0
     assert all(row["text"].startswith("<think>") for row in rows(outcome))
+
+
+def test_stop_strings_win_over_a_later_end_of_reasoning_as_on_local_models():
+    told = "<think>x</think>\n\nIt is 4.\n\nQuestion: 3?\n<think>y</think>\n\nIt is 6."
+    with fault_server(answer=lambda body, index: told) as server:
+        [found] = ask(chat(server, args=ARGS), ["2 + 2?"], until=["\n\nQuestion:"])
+    assert found.answer == "It is 4." and found.finish_reason == "stop"
+
+
+def test_reasoning_in_a_field_of_its_own_leaves_the_text_to_its_stop_strings():
+    told = "It is 4.\n\nQuestion: 5?"
+    with fault_server(
+        answer=lambda body, index: told, style="deepseek", reasoning_tokens=2
+    ) as server:
+        [found] = ask(chat(server, args=ARGS), ["2 + 2?"], until=["\n\nQuestion:"])
+    assert (found.text, found.answer_start) == ("It is 4.", 0)
+
+
+def test_an_id_is_no_text():
+    with fault_server() as server, pytest.raises(UsageError, match="an API shows no ids"):
+        chat(server, args="think_end_token=151668")
+
+
+def test_a_model_that_was_seen_to_reason_is_asked_for_its_answer_not_for_its_first_token():
+    with fault_server(
+        answer=lambda body, index: "B", style="deepseek", reasoning_tokens=3
+    ) as server:
+        lm = chat(server, "compatible/new-thinker")
+        [found] = choose(lm, ["Which?"])
+        assert "logprobs" not in server.chats[-1].body
+    assert lm.capability.is_reasoning
+    assert found.token == 1 and found.choice_logprobs == []

@@ -8,6 +8,7 @@ import pytest
 from tcb_bench.models import chat_traffic
 from tcb_bench.models.chat_budget import Budget
 from tcb_bench.models.chat_faults import Fault
+from tcb_bench.models.chat_keeper import Keeper
 from tcb_bench.models.chat_options import ApiOptions
 from tcb_bench.models.chat_traffic import Job, Traffic
 from tcb_bench.responses import Failure, Generation
@@ -186,3 +187,43 @@ def test_whatever_the_keeper_raises_ends_the_run():
     traffic = Traffic(ApiOptions(), Budget())
     with pytest.raises(OSError, match="disk full"):
         asyncio.run(traffic.run(jobs(50), Api(lambda number, attempt: None).send, full))
+
+
+def test_answers_of_one_turn_are_kept_though_another_ends_the_run_in_it():
+    turn, kept = asyncio.Event(), {}
+
+    async def send(job):
+        if job.members == [2]:
+            turn.set()
+        await turn.wait()
+        if job.members == [0]:
+            raise Fault("401", "stop", "no such key")
+        return {member: Failure("an answer") for member in job.members}
+
+    keeper = Keeper(kept.__setitem__)
+
+    async def drive():
+        try:
+            await Traffic(ApiOptions(), Budget()).run(jobs(3), send, keeper.take)
+        finally:
+            keeper.flush()
+
+    with pytest.raises(Fault, match="no such key"):
+        asyncio.run(drive())
+    assert kept.keys() == {1, 2}
+
+
+def test_after_a_write_that_failed_nothing_is_written_and_its_error_is_seen():
+    written = []
+
+    def full(index, response):
+        written.append(index)
+        raise OSError("disk full")
+
+    keeper = Keeper(full)
+    keeper.add(0, Failure("x"))
+    with pytest.raises(OSError, match="disk full"):
+        keeper.flush()
+    keeper.add(1, Failure("x"))
+    keeper.flush()
+    assert written == [0]

@@ -83,7 +83,7 @@ def test_what_went_wrong_is_told(tmp_path):
         outcome = run_api(server, tmp_path, "sums", lines=lines, max_retries=0)
     [told] = [line for line in lines if line.startswith("failed attempts: ")]
     assert outcome.exit_code == 3
-    assert told.startswith("failed attempts: 4 x connection; the last: connection lost (")
+    assert told.startswith("failed attempts: 1 x connection; the last: connection lost (")
 
 
 def test_a_limit_asks_for_a_higher_one_and_is_no_failed_attempt(tmp_path):

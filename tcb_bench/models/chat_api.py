@@ -205,11 +205,12 @@ class ChatAPI(LmEvalChat):
         Raises:
             ModelError: the API refuses every request, in one line.
         """
-        if self.jobs.tempered is None and any(map(needs_raw, requests)) and self.jobs.top_logprobs:
-            self.jobs.tempered = asyncio.run(self._dependence())
         collected: dict[int, Response] = {}
         keeper = Keeper(on_response or collected.__setitem__)
+        is_unknown = self.jobs.tempered is None and self.jobs.top_logprobs
         try:
+            if is_unknown and any(map(needs_raw, requests)):
+                asyncio.run(self._learn_dependence())
             asyncio.run(self._drive(requests, jobs_of, keeper))
         except Fault as fault:
             raise ModelError(f"{self.name}: {fault.message}{self._hint(fault)}") from None
@@ -228,11 +229,23 @@ class ChatAPI(LmEvalChat):
         """Tokens that a prompt has at most; only a limit needs to know."""
         return self.counter.bound(messages) if self.budget.is_limited else 0
 
-    async def _dependence(self) -> bool | None:
+    async def _learn_dependence(self) -> None:
+        """Whether log-probabilities depend on the temperature; the run stops if none can tell now.
+
+        Raises:
+            Fault: the API refuses every request.
+        """
         async with Client(self.connection, self.options) as client:
-            return await logprobs_depend_on_temperature(
-                client, self.capability, self.jobs.top_logprobs
-            )
+            try:
+                self.jobs.tempered = await logprobs_depend_on_temperature(
+                    client, self.capability, self.jobs.top_logprobs
+                )
+            except Fault as fault:
+                self.traffic.faults[fault.kind] += 1
+                self.last_failure = fault.message
+                if fault.action == "stop":
+                    raise
+                self.traffic.stop(fault.message)
 
     async def _drive(self, requests: Sequence[Instance], jobs_of: JobsOf, keeper: Keeper) -> None:
         """Request by request, or in batches."""
@@ -265,7 +278,8 @@ class ChatAPI(LmEvalChat):
         except Fault as fault:
             self.last_failure = fault.message
             raise
-        self.budget.add(self._worst(job) | usage_of(reply))
+        worst = self.budget.worst(job.prompt_bound, job.completion_bound * n)
+        self.budget.add(worst | usage_of(reply))
         self.budget.answered += n
         answers: dict[int, Response] = {}
         for index, choice in good_choices(reply).items():
@@ -273,10 +287,3 @@ class ChatAPI(LmEvalChat):
                 call = call_of(reply, choice, body, n)
                 answers[job.members[index]] = job.read(choice, call)
         return answers
-
-    def _worst(self, job: Job) -> dict[str, int]:
-        """What a bill that is missing counts as where there is a limit: all that it could be."""
-        if not self.budget.is_limited:
-            return {}
-        completion = job.completion_bound * len(job.members)
-        return {"prompt_tokens": job.prompt_bound, "completion_tokens": completion}

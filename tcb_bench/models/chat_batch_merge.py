@@ -158,21 +158,17 @@ class Merger:
         if job is None:  # the table of capabilities says now that the model does not take it
             return
         n = len(line.members)
-        if line.members[0] is not None:  # a bill is of its first choice, here as in the store
-            self.budget.add(self._worst(job, n) | usage_of(reply))
-        for at, choice in good_choices(reply).items():
+        good = good_choices(reply)
+        if line.members[min(good, default=0)] is not None:  # its bill's place in the store
+            worst = self.budget.worst(job.prompt_bound, job.completion_bound * n)
+            self.budget.add(worst | usage_of(reply))
+        for at, choice in good.items():
             index = line.members[at] if at < n else None
             if index is not None:
                 line.members[at] = None
                 self._keep(index, job.read(choice, call_of(reply, choice, body, n)))
         for index in line.indices:
             self._keep(index, Failure(f"the reply lacks this choice of {n}, or it broke off"))
-
-    def _worst(self, job: Job, n: int) -> dict[str, int]:
-        """What a bill that is missing counts as where there is a limit: all that it could be."""
-        if not self.budget.is_limited:
-            return {}
-        return {"prompt_tokens": job.prompt_bound, "completion_tokens": job.completion_bound * n}
 
     def _fail(self, fault: Fault, line: Line) -> None:
         self.traffic.faults[fault.kind] += 1

@@ -83,6 +83,12 @@ class Budget:
         self.usd += usd
         return usd
 
+    def worst(self, prompt: int, completion: int) -> dict[str, int]:
+        """What a bill that is missing counts as where there is a limit: all that it could be."""
+        if not self.is_limited:
+            return {}
+        return {"prompt_tokens": prompt, "completion_tokens": completion}
+
     def cost(self, usage: Mapping[str, int]) -> float:
         """USD of these tokens; 0 without a price."""
         return self.price.cost(usage, is_batch=self.is_batch) if self.price else 0.0

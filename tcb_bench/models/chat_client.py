@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -159,6 +158,3 @@ def _each_text(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
         return {name: _each_text(item, change) for name, item in value.items()}
     return value
-
-
-Opened = AbstractAsyncContextManager[Client]

@@ -88,7 +88,7 @@ def fault_of_status(status: int, body: Any, headers: Mapping[str, str]) -> Fault
 def _of_request(status: int, line: str, said: str, param: str) -> Fault:
     """A request that the API will never take: because of its prompt, a parameter, or all of it."""
     if TOO_LONG.search(said) or status == 413:
-        return Fault(str(status), "unscored", f"the prompt is too long for the model: {line}")
+        return Fault(str(status), "unscored", f"prompt and reply are too long: {line}")
     if FILTER.search(said):
         return Fault(str(status), "filtered", line)
     refused = param if param in SAMPLING else ""

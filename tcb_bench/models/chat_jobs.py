@@ -14,7 +14,7 @@ from tcb_bench.models.chat_client import Connection
 from tcb_bench.models.chat_keeper import OnResponse
 from tcb_bench.models.chat_options import ApiOptions
 from tcb_bench.models.chat_prediction import IN_REASONING, prediction
-from tcb_bench.models.chat_reply import TEMPERED, generation
+from tcb_bench.models.chat_reply import PERHAPS_TEMPERED, TEMPERED, generation
 from tcb_bench.models.chat_request import (
     LETTER_TOKENS,
     SEEDS,
@@ -56,8 +56,7 @@ class Jobs:
 
     def predictions(self, requests: Sequence[Instance], done: OnResponse) -> Iterator[Job]:
         """Jobs for the first token of each reply, at temperature 1."""
-        end = self.options.think_end_token  # the first token is then one of the reasoning
-        top = 0 if end else self.top_logprobs
+        top = 0 if self.capability.is_reasoning else self.top_logprobs
         has_temperature = self.capability.temperature is not None
         temperature = 1.0 if top or not has_temperature else 0.0
         given = Sampling(temperature=temperature, max_gen_toks=1, seed=0, **NEUTRAL)
@@ -130,12 +129,14 @@ class Jobs:
     def _read_prediction(
         self, choices: tuple[str, ...], choice: dict[str, Any], call: dict[str, Any]
     ) -> Response:
-        end = self.options.think_end_token
-        return prediction(choice, choices, call, IN_REASONING if end else self._unusable(1.0), end)
+        without = IN_REASONING if self.capability.is_reasoning and self.top_logprobs else None
+        return prediction(choice, choices, call, without, self.options.think_end_token)
 
     def _unusable(self, temperature: float) -> str | None:
         is_raw = temperature == 1 or self.tempered is False
-        return None if is_raw or not self.top_logprobs else TEMPERED
+        if is_raw or not self.top_logprobs:
+            return None
+        return TEMPERED if self.tempered else PERHAPS_TEMPERED
 
 
 def needs_raw(request: Instance) -> bool:

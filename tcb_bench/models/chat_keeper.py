@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from tcb_bench.responses import Response
 
@@ -27,6 +27,7 @@ class Keeper:
         self._many = getattr(on_response, "many", None)
         self._waiting: list[tuple[int, Response]] = []
         self._is_due = False
+        self._is_broken = False  # a write failed: the store is closed, and the run ends
         self._write_s = 0.0  # what the last write took
 
     def add(self, index: int, response: Response) -> None:
@@ -35,12 +36,16 @@ class Keeper:
         if len(self._waiting) >= MOST:
             self.flush()
 
-    async def take(self, index: int, response: Response) -> None:
-        """Takes a response and sees to it that it is written within ``LONGEST_GATHER_S``.
+    def take(self, index: int, response: Response) -> Awaitable[None]:
+        """Takes a response at once; to be awaited until it is written, or another sees to that.
 
-        Whatever the write raises (a full disk) is raised here, so that the run stops.
+        Whatever the write raises (a full disk) is raised there, so that the run stops.
         """
         self.add(index, response)
+        return self._written()
+
+    async def _written(self) -> None:
+        """Writes all that waits within ``LONGEST_GATHER_S``, unless that is under way."""
         if self._is_due:
             return
         self._is_due = True
@@ -51,13 +56,15 @@ class Keeper:
         self.flush()
 
     def flush(self) -> None:
-        """Writes all that waits."""
+        """Writes all that waits; nothing after a write that failed: that error is to be seen."""
         pairs, self._waiting = self._waiting, []
-        start = time.perf_counter()
+        if self._is_broken or not pairs:
+            return
+        start, self._is_broken = time.perf_counter(), True
         if self._many is not None:
-            if pairs:
-                self._many(pairs)
+            self._many(pairs)
         else:
             for index, response in pairs:
                 self._one(index, response)
+        self._is_broken = False
         self._write_s = time.perf_counter() - start

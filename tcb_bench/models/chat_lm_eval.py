@@ -12,6 +12,7 @@ from lm_eval.api.model import LM
 from tcb_bench.errors import ModelError
 from tcb_bench.models.chat_request import as_text
 from tcb_bench.responses import Failure, Generation, Response
+from tcb_bench.selection import stable_hash
 
 NO_LOGLIKELIHOOD = (
     "no chat API tells the log-likelihood of a given text; choose tasks that generate, or "
@@ -48,7 +49,8 @@ class LmEvalChat(LM):  # type: ignore[misc]
             ModelError: a text could not be had; those that could are kept.
         """
         asked = [
-            Instance("generate_traced", r.doc, (r.args[0], ours(r.args[1])), 0) for r in requests
+            Instance("generate_traced", r.doc, (r.args[0], ours(r.args[1], _seed(r, index))), 0)
+            for index, r in enumerate(requests)
         ]
         texts: dict[int, str] = {}
         lost: list[str] = []
@@ -93,7 +95,13 @@ class LmEvalChat(LM):  # type: ignore[misc]
         return as_text(chat_history)
 
 
-def ours(kwargs: dict[str, Any]) -> dict[str, Any]:
+def _seed(request: Instance, index: int) -> int:
+    """Of the request's key, which holds the run's seed and the repeat; else of its place."""
+    key = request.doc.get("key") if isinstance(request.doc, dict) else None
+    return stable_hash("lm-eval", index if key is None else key)
+
+
+def ours(kwargs: dict[str, Any], seed: int = 0) -> dict[str, Any]:
     """lm-eval's generation arguments with every parameter stated; greedy unless it samples."""
     given = {k: v for k, v in kwargs.items() if k != "do_sample"}
     for name in MAX_TOKENS_NAMES:
@@ -101,7 +109,9 @@ def ours(kwargs: dict[str, Any]) -> dict[str, Any]:
             given["max_gen_toks"] = given.pop(name)
     if kwargs.get("do_sample") is False:
         given["temperature"] = 0.0
+    elif kwargs.get("do_sample"):
+        given.setdefault("temperature", 1.0)
     until = given.get("until") or []
     given["until"] = [until] if isinstance(until, str) else list(until)
     merged = {**DEFAULTS, **given}
-    return merged | ({"seed": 0} if merged["temperature"] > 0 else {})
+    return merged | ({"seed": seed} if merged["temperature"] > 0 else {})

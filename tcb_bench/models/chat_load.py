@@ -86,7 +86,9 @@ def _with_arguments(options: ApiOptions, kwargs: Mapping[str, Any]) -> ApiOption
                 raise UsageError(f"{name}={value!r}: give seconds")
             given[option] = float(value)
     if "think_end_token" in kwargs:
-        given["think_end_token"] = str(kwargs["think_end_token"])
+        if not isinstance(end := kwargs["think_end_token"], str):
+            raise UsageError(f"think_end_token={end}: an API shows no ids; give it as a text")
+        given["think_end_token"] = end
     return replace(options, **given)
 
 

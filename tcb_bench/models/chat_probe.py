@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from tcb_bench.models.capabilities import Capability
 from tcb_bench.models.chat_client import Client
-from tcb_bench.models.chat_faults import Fault
-from tcb_bench.models.chat_reply import text_of, usage_of
+from tcb_bench.models.chat_faults import Fault, good_choices
+from tcb_bench.models.chat_reply import NOT_TOLD, text_of, usage_of
 from tcb_bench.models.chat_shape import as_mapping, entries_of
 
 QUESTION = "Write one English word, chosen at random, and nothing else."
 SHORT = 24  # tokens of a reply
 TRIES = 5
+LONGEST_WAIT_S = 300  # of one request, for a rate limit
 SIDE_BY_SIDE = 4
+HOT = 1.8  # a temperature at which two texts should differ
+CLEAR = 0.5  # nats between two tokens below which a change of temperature is not seen
 TRIED: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ("top_p", (1.0,)),
     ("seed", (1,)),
@@ -35,15 +39,18 @@ async def ask(client: Client, body: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         Fault: it does not heal.
     """
-    for attempt in range(TRIES):
+    begun, tries, waits = time.monotonic(), 0, 0
+    while True:
         try:
             return await client.chat(body)
         except Fault as fault:
-            if fault.action not in ("retry", "wait") or attempt == TRIES - 1:
+            tries, waits = tries + (fault.action == "retry"), waits + (fault.action == "wait")
+            is_late = time.monotonic() - begun > LONGEST_WAIT_S
+            if fault.action not in ("retry", "wait") or tries == TRIES or is_late:
                 raise
-            pause = random.uniform(0.5, 1) * 2**attempt  # noqa: S311 - jitter, no secret
+            exponent = min(tries + waits - 1, TRIES)
+            pause = random.uniform(0.5, 1) * 2**exponent  # noqa: S311 - jitter, no secret
             await asyncio.sleep(max(pause, fault.wait_s or 0))
-    raise AssertionError("unreachable: the last attempt returns or raises")
 
 
 async def _takes(client: Client, body: Mapping[str, Any], **more: Any) -> dict[str, Any] | None:
@@ -96,7 +103,8 @@ async def probe(client: Client, provider: str, model: str) -> Capability:
         Fault: the model cannot be asked at all.
     """
     message = {"role": "user", "content": QUESTION}
-    body: dict[str, Any] = {"model": model, "messages": [message], "max_tokens": SHORT}
+    extra = client.connection.extra_body
+    body: dict[str, Any] = {**extra, "model": model, "messages": [message], "max_tokens": SHORT}
     field = "max_tokens"
     plain = await _takes(client, body)
     if plain is None:
@@ -146,17 +154,23 @@ async def _heeds_temperature(client: Client, body: Mapping[str, Any]) -> tuple[b
     """Whether the model reasons before it answers, and whether its temperature acts."""
     texts: dict[float, set[str]] = {}
     reasons = False
-    for temperature in (0.0, 1.8):  # one after the other: what shares a batch may round differently
+    for temperature in (0.0, HOT):  # one after the other: what shares a batch may round differently
         replies = [await _takes(client, body, temperature=temperature) for _ in range(3)]
         reasons = reasons or any(_reasons(reply) for reply in replies if reply)
-        texts[temperature] = {text_of(reply["choices"][0]) for reply in replies if reply}
-    is_still, is_varied = len(texts[0.0]) == 1, len(texts[1.8]) > 1
+        texts[temperature] = {text_of(_first(reply)) for reply in replies if reply}
+    is_still, is_varied = len(texts[0.0]) == 1, len(texts[HOT]) > 1
     return reasons, "true" if is_still and is_varied and not reasons else "unknown"
+
+
+def _first(reply: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The first choice of a reply that is none of the server's faults."""
+    good = good_choices(reply)
+    return good[min(good)]  # the client takes no reply without one
 
 
 def _reasons(reply: Mapping[str, Any]) -> bool:
     """Whether a reply shows its reasoning, or that some was billed."""
-    message = as_mapping(reply["choices"][0].get("message"))
+    message = as_mapping(_first(reply).get("message"))
     is_shown = bool(message.get("reasoning_content") or message.get("reasoning"))
     return is_shown or usage_of(reply).get("reasoning_tokens", 0) > 0
 
@@ -173,9 +187,10 @@ async def _top_logprobs(client: Client, body: Mapping[str, Any]) -> int:
 
 def first_entries(reply: Mapping[str, Any]) -> dict[str, float]:
     """Token -> log-probability, of the likeliest first tokens of a reply."""
-    entries = entries_of(reply["choices"][0])
+    entries = entries_of(_first(reply))
     top = entries[0].get("top_logprobs") or [] if entries else []
-    return {each["token"]: float(each["logprob"]) for each in top}
+    told = {each["token"]: float(each["logprob"]) for each in top}
+    return {token: value for token, value in told.items() if value > NOT_TOLD}
 
 
 async def logprobs_depend_on_temperature(
@@ -183,13 +198,18 @@ async def logprobs_depend_on_temperature(
 ) -> bool | None:
     """Whether the API divides by the temperature before it shows log-probabilities.
 
-    One short prompt at two temperatures; None where the API gives no answer to that.
+    One short prompt at two temperatures: do the likeliest and the least likely of the shown tokens
+    stay as far apart? None where the API gives no answer to that, or one that does not tell.
+
+    Raises:
+        Fault: the API cannot be asked now.
     """
     if capability.temperature is None:
         return False  # every request is at the default, 1
     low, high = capability.temperature
     message = {"role": "user", "content": QUESTION}
     body = {
+        **client.connection.extra_body,
         "model": capability.model,
         "messages": [message],
         capability.max_tokens_field: 1,
@@ -201,10 +221,12 @@ async def logprobs_depend_on_temperature(
             first_entries(await ask(client, {**body, "temperature": temperature}))
             for temperature in (max(low, 0.5), min(high, 1.5))
         ]
-    except Fault:
+    except Fault as fault:
+        if fault.kind in ("400", "422") or fault.action in ("unscored", "filtered"):
+            return None
+        raise
+    both = sorted((token for token in cold if token in hot), key=cold.__getitem__)
+    if len(both) < 2 or cold[both[-1]] - cold[both[0]] < CLEAR:
         return None
-    both = [token for token in cold if token in hot]
-    if len(both) < 2:
-        return None
-    first, second = both[:2]
-    return abs((cold[first] - cold[second]) - (hot[first] - hot[second])) > 0.1
+    least, most = both[0], both[-1]
+    return abs((cold[most] - cold[least]) - (hot[most] - hot[least])) > 0.1

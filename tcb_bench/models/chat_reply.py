@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tcb_bench.metrics.top_logprobs import top_quantities
+from tcb_bench.models.chat_faults import good_choices
 from tcb_bench.models.chat_shape import as_count, as_mapping, as_text, content_of, index_of
 from tcb_bench.models.chat_token_texts import TokenTexts, token_texts
 from tcb_bench.models.positions import critical_token, rule_version
@@ -14,6 +15,10 @@ from tcb_bench.models.sampling import Sampling
 from tcb_bench.responses import Failure, Generation, Response
 
 TEMPERED = "the API's log-probabilities depend on the temperature, so only those at 1 are used"
+PERHAPS_TEMPERED = (
+    "whether the API's log-probabilities depend on the temperature is not known, so only those at "
+    "1 are used"
+)
 NOT_TOLD = -9999.0
 """What OpenAI writes in place of the log-probability of a token beyond the likeliest."""
 
@@ -33,7 +38,12 @@ def usage_of(reply: Mapping[str, Any]) -> dict[str, int]:
         "cached_tokens": cached,
     }
     counts = {name: as_count(value) for name, value in found.items()}
-    return {name: count for name, count in counts.items() if count is not None}
+    known = {name: count for name, count in counts.items() if count is not None}
+    if (total := as_count(usage.get("total_tokens"))) is not None and "prompt_tokens" in known:
+        # some servers leave reasoning out of completion_tokens, and bill it
+        generated = max(known.get("completion_tokens", 0), total - known["prompt_tokens"])
+        known["completion_tokens"] = generated
+    return known
 
 
 def call_of(
@@ -41,7 +51,7 @@ def call_of(
 ) -> dict[str, Any]:
     """What stands beside a response: whose it is, what was sent for it, what it cost.
 
-    The bill of a request with several choices stands at its choice 0 alone.
+    The bill of a request with several choices stands at the first good one alone.
     """
     index = index_of(choice) or 0
     shown = {k: v for k, v in sent.items() if k not in ("messages", "model")}
@@ -57,7 +67,7 @@ def call_of(
     }
     if reasoning := _reasoning(choice):
         call["reasoning"] = reasoning
-    if index == 0:
+    if index == min(good_choices(reply), default=0):
         call["usage"] = usage_of(reply)
     return call
 
@@ -77,9 +87,12 @@ def is_cut(choice: Mapping[str, Any]) -> bool:
     return choice.get("finish_reason") == "length"
 
 
-def reasoning_end(text: str, think_end: str) -> int:
-    """Characters up to the last ``think_end`` and the white space behind it; 0: it never comes."""
-    at = text.rfind(think_end) if think_end else -1
+def reasoning_end(text: str, think_end: str, find: Callable[..., int] = str.rfind) -> int:
+    """Characters up to the last ``think_end`` and the white space behind it; 0: it never comes.
+
+    ``find=str.find``: up to the first one.
+    """
+    at = find(text, think_end) if think_end else -1
     if at < 0:
         return 0
     answer = text[at + len(think_end) :]
@@ -111,9 +124,10 @@ def generation(
     if choice.get("finish_reason") == "content_filter":
         return Failure(FILTERED, state="filtered", call=dict(call))
     whole = text_of(choice)
-    start = reasoning_end(whole, think_end)
-    is_thinking = bool(think_end) and not start
+    start = reasoning_end(whole, think_end, str.find)
+    is_thinking = bool(think_end) and not start and not call.get("reasoning")
     text, is_stopped = (whole, False) if is_thinking else until_stop(whole, given.until, start)
+    start = reasoning_end(text, think_end)
     tokens = token_texts(choice, whole)
     wanted = given.stability_at != "none"
     without = None if not wanted else usable or (None if tokens.logprobs else tokens.problem)

@@ -45,7 +45,7 @@ def token_texts(choice: Mapping[str, Any], text: str) -> TokenTexts:
     whole = text.encode()
     joined = b"".join(pieces)
     end = len(whole)
-    if not joined.startswith(whole):
+    if not joined.startswith(whole) or (joined and not whole):  # an empty text: tokens of reasoning
         return TokenTexts(problem=OTHER_TEXT)
     offsets, at = [], 0
     starts = _characters(text)
