@@ -43,9 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             progress.stop()
             without = " without --fresh" if config.fresh else ""
+            saved = f"{progress.done} of {progress.total} responses are saved; "
             say(
-                f"interrupted: {progress.done} of {progress.total} responses are saved; "
-                f"the same command{without} continues"
+                f"interrupted: {saved if progress.total else ''}the same command{without} continues"
             )
             return INTERRUPTED
     _show(outcome)
@@ -59,7 +59,7 @@ def score(arguments: argparse.Namespace) -> int:
     names = ("reference", "references", "bert_score_model", "bert_score_layer")
     over = {k: v for k in names if (v := getattr(arguments, k)) is not None}
     outcome = engine.score(arguments.run, arguments.manifest, over=over, say=say)
-    _show(outcome)
+    _show(outcome, "the `tcb-bench run` of this folder")
     return outcome.exit_code
 
 
@@ -255,7 +255,7 @@ def _dry_run(configs: Sequence[tuple[RunConfig, str]]) -> int:
     return 0
 
 
-def _show(outcome: Outcome) -> None:
+def _show(outcome: Outcome, who: str = "the same command") -> None:
     console = Console(highlight=False, markup=False)
     tasks = outcome.result["tcb_bench"]["tasks"].items()
     swept = [name for name, task in tasks if len(task["conditions"]) > 1]
@@ -274,6 +274,6 @@ def _show(outcome: Outcome) -> None:
         )
     if outcome.n_errors:
         console.print(
-            f"{outcome.n_errors} responses are errors (counted, not scored); "
-            "the same command asks them again"
+            f"{outcome.n_errors} responses are missing or errors (counted, not scored); "
+            f"{who} asks them again"
         )

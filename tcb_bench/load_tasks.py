@@ -48,6 +48,12 @@ class Loaded:
     samples: dict[str, list[int]] = field(default_factory=dict)
     absent: dict[str, list[str]] = field(default_factory=dict)
 
+    @property
+    def missing_text(self) -> str:
+        """Why the first missing task is not there, and how many more are not; "" = none is."""
+        first = next(iter(self.missing.values()), "")
+        return f"{first} (and {len(self.missing) - 1} more)" if len(self.missing) > 1 else first
+
     def resources(self) -> dict[str, dict[str, str]]:
         """Task -> name and version of what its perturbations loaded; tasks without any left out."""
         ours = [task for task in self.tasks.values() if hasattr(task, "is_tcb_task")]

@@ -24,7 +24,7 @@ examples:
   tcb-bench score runs/demo                          all metrics again, no model needed
   tcb-bench validate my_task.yaml                    load, render one document, check
   tcb-bench ls tasks law                             what there is, with "law" in it
-  tcb-bench run --model demo --data sample --tasks hotpotqa_tempperturb --limit 1 \
+  tcb-bench run --model demo --data sample --tasks hotpotqa_tempperturb --limit 1 \\
       --where temperature=0,1 --bert_score_model demo    damaged contexts x temperature
   tcb-bench report runs/demo                         figures and one HTML file
   tcb-bench run --plan study.yaml --dry-run          several models: what it will ask
@@ -109,7 +109,7 @@ def _add_what(run: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--model",
         default="demo",
-        help="demo, hf/<id or path>, vllm/..., openai/..., deepseek/..., compatible/... "
+        help="demo (default), hf/<id or path>, vllm/..., openai/..., deepseek/..., compatible/... "
         "(`tcb-bench ls models`), or hf with --model_args pretrained=",
     )
     group.add_argument(

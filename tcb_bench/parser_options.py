@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+DTYPES = ("float32", "bfloat16", "float16", "auto")
+
 
 def add_data(parser: argparse.ArgumentParser) -> None:
     """Which documents."""
     group = parser.add_argument_group("data")
     group.add_argument(
         "--data",
+        type=not_empty,
         metavar="hub|sample|DIR",
         help="pinned data sets from the hub (default, or TCB_BENCH_DATA), "
         "the shipped samples, or local files",
@@ -73,17 +76,37 @@ def add_resources(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_device(group: argparse._ArgumentGroup) -> None:
+    """Where and in which precision the model runs."""
+    group.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: the best there is)")
+    group.add_argument(
+        "--dtype",
+        choices=DTYPES,
+        metavar="DTYPE",
+        help="float32, bfloat16, float16 or auto; part of every number's signature",
+    )
+
+
+def not_empty(text: str) -> str:
+    """An option's value; an unset variable of the shell is no value."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty; give it a value")
+    return text
+
+
+def folder(text: str) -> Path:
+    """A path that is not empty."""
+    return Path(not_empty(text))
+
+
 def add_where(run: argparse.ArgumentParser) -> None:
     """Where it runs and where it writes."""
     group = run.add_argument_group("where")
-    group.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: the best there is)")
-    group.add_argument(
-        "--dtype", help="float32, bfloat16, float16 or auto; part of every number's signature"
-    )
+    add_device(group)
     group.add_argument("--batch_size", default="auto", help="a number, or auto (default)")
     group.add_argument(
         "--output_path",
-        type=Path,
+        type=folder,
         default=Path("runs"),
         metavar="DIR",
         help="one folder per model is made in it (default: %(default)s)",

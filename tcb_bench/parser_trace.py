@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tcb_bench.parser_options import add_include
+from tcb_bench.parser_options import add_device, add_include, not_empty
 
 EPILOG = """\
 examples:
@@ -32,8 +32,7 @@ def add_trace_command(commands: Any) -> None:
     _add_generation(trace)
     _add_marks(trace)
     where = trace.add_argument_group("where")
-    where.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: the best there is)")
-    where.add_argument("--dtype", help="float32, bfloat16, float16 or auto")
+    add_device(where)
     where.add_argument("--out", type=Path, metavar="DIR", help="also write JSON, figure and page")
 
 
@@ -42,7 +41,9 @@ def _add_what(trace: argparse.ArgumentParser) -> None:
     group.add_argument("--model", default="demo", help="as in `tcb-bench run` (default: demo)")
     group.add_argument("--model_args", default="", metavar="K=V,...")
     source = group.add_mutually_exclusive_group()
-    source.add_argument("--prompt", metavar="TEXT", help="the text that the model continues")
+    source.add_argument(
+        "--prompt", type=not_empty, metavar="TEXT", help="the text that the model continues"
+    )
     source.add_argument("--prompt_file", type=Path, metavar="FILE", help="a file with it, UTF-8")
     source.add_argument("--tasks", metavar="TASK", help="a task; the prompt is its document's")
     group.add_argument("--doc", metavar="ID", help="id of the document (default: the first)")

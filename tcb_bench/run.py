@@ -180,9 +180,7 @@ def check_compares(options: TaskOptions, loaded: Loaded) -> None:
 def say_missing(loaded: Loaded, say: Say) -> None:
     """Which tasks have no data."""
     if loaded.missing:
-        first = next(iter(loaded.missing.values()))
-        rest = f" (and {len(loaded.missing) - 1} more)" if len(loaded.missing) > 1 else ""
-        say(f"left out: {first}{rest}; the result lists all under tcb_bench.missing")
+        say(f"left out: {loaded.missing_text}; the result lists all under tcb_bench.missing")
 
 
 def claim(store: Store, identity: dict[str, Any]) -> None:

@@ -51,8 +51,8 @@ def validate(target: str, options: TaskOptions, include: Sequence[Path] = ()) ->
         for name, task in loaded.tasks.items():
             if _is_shown(task):
                 _show(console, name, task)
-    for name, why in loaded.missing.items():
-        console.print(f"[yellow]no data[/] {escape(name)}: {escape(why)}")
+    if loaded.missing:
+        console.print(f"[yellow]no data[/] {escape(loaded.missing_text)}")
     conditions = [name for name in loaded.tasks if "|" in name]
     if conditions:
         console.print(f"{len(conditions)} conditions; `tcb-bench ls conditions` shows them")

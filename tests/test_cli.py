@@ -30,6 +30,10 @@ def failed(capsys, *words):
         (["ls", "taks"], 2, "did you mean tasks?"),
         (["run", "--tasks", "gms8k_tcb", "--data", "sample"], 2, "did you mean 'gsm8k_tcb'"),
         (["run", "--tasks", "", "--data", "sample"], 2, "no tasks given"),
+        (["run", "--data", ""], 2, "--data: it is empty"),
+        (["run", "--output_path", " "], 2, "--output_path: it is empty"),
+        (["run", "--dtype", "flaot32"], 2, "did you mean float32?"),
+        (["trace", "--prompt", ""], 2, "--prompt: it is empty"),
         (["run", "--limit", "0"], 2, "--limit 0 takes no document"),
         (["run", "--limit", "-3"], 2, "--limit -3"),
         (

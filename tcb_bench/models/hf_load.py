@@ -15,6 +15,7 @@ LONGEST = 300  # characters of a library's message that are passed on
 
 ADVICE = {
     r"module 'torch' has no attribute": "dtype is float32, bfloat16, float16 or auto",
+    r"unexpected keyword argument": "--model_args has a name that this model does not take",
     r"not recognize this architecture": "update transformers, or check the model's config.json",
     r"trust_remote_code": "the model brings its own code; trust_remote_code=True runs it",
     r"not a valid git identifier|Revision Not Found": "check revision=",
