@@ -129,9 +129,8 @@ def choose_metric(grids: Sequence[Grid], metric: str | None) -> str | None:
 
 def _check_metric(grids: Sequence[Grid], metric: str | None) -> None:
     present = scores_present(grids)
-    if metric is not None and metric not in present:
-        scores = f"scores here: {', '.join(present)}" if present else "these runs have no sweep"
-        raise UnknownName("score", metric, present, scores)
+    if metric is not None and grids and metric not in present:
+        raise UnknownName("score", metric, present, f"scores here: {', '.join(present)}")
 
 
 def _task_sections(
