@@ -159,7 +159,8 @@ class Merger:
             return
         n = len(line.members)
         good = good_choices(reply)
-        if line.members[min(good, default=0)] is not None:  # its bill's place in the store
+        first = min((at for at in good if at < n), default=0)
+        if line.members[first] is not None:  # where the bill stands in the store
             worst = self.budget.worst(job.prompt_bound, job.completion_bound * n)
             self.budget.add(worst | usage_of(reply))
         for at, choice in good.items():

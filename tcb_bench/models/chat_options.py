@@ -48,9 +48,7 @@ class ApiOptions:
     answer_tokens: int | None = None  # in place of the task's max_gen_toks
     reasoning_tokens: int = REASONING_TOKENS  # beside those, for reasoning models
     top_logprobs: int = TOP_LOGPROBS  # tokens with log-probabilities at most; 0 = ask for none
-    think_end_token: str = (
-        ""  # what ends the reasoning inside a text; "" = it is in a field of its own
-    )
+    think_end_token: str = ""  # what ends reasoning inside a text; "" = none is there
     api_mode: str = "online"  # or batch: OpenAI's Batch API
     prices: Path | None = None  # a user's price file over the shipped one
     connect_timeout_s: float = 20.0
