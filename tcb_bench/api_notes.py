@@ -14,8 +14,23 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 
 
+def check_key(spec: ModelSpec) -> None:
+    """Whether there is a key, before anything slow begins.
+
+    Raises:
+        UsageError, ModelError: there is none, or it cannot be one.
+    """
+    from tcb_bench.models.chat_load import key_of
+
+    key_of(spec)
+
+
 def say_closed(spec: ModelSpec, loaded: Loaded, say: Say) -> None:
-    """What an API cannot tell, before anything is spent."""
+    """What an API cannot tell, before anything is spent.
+
+    Raises:
+        UsageError: a task needs what no API tells.
+    """
     ours = {n: t for n, t in loaded.tasks.items() if hasattr(t, "is_tcb_task")}
     impossible = [
         name

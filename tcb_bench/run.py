@@ -13,7 +13,7 @@ from typing import Any
 
 from lm_eval import evaluator
 
-from tcb_bench.api_notes import say_after, say_before, say_closed
+from tcb_bench.api_notes import check_key, say_after, say_before, say_closed
 from tcb_bench.assemble import assemble, data_digests, request_digests
 from tcb_bench.bert_rows import TextScorer, make_scorer
 from tcb_bench.config import RunConfig, TaskOptions
@@ -68,6 +68,7 @@ def run(config: RunConfig, report: Report | None = None, say: Say = lambda line:
         say_missing(loaded, say)
         if spec.is_api:  # a chat API is asked by messages, and its weights are closed
             config = replace(config, apply_chat_template=True)
+            check_key(spec)
             say_closed(spec, loaded, say)
         check_compares(config.options, loaded)
         scorer = make_scorer(config.options, say, report) if _compares(loaded) else TextScorer()

@@ -138,3 +138,10 @@ def test_a_table_fits_80_columns_and_loses_no_column(monkeypatch):
         lines = shown.get().rstrip("\n").split("\n")
         assert max(map(len, lines)) <= 80
         assert "replace_half" in lines[-2] and lines[-2].rstrip().endswith("12 │")
+
+
+def test_a_missing_key_is_said_before_an_encoder_is_looked_for(tmp_path, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    options = {"data": "sample", "limit": 1, "bert_score_model": "./no/such/encoder"}
+    with pytest.raises(ModelError, match="put it into OPENAI_API_KEY"):
+        run_api("http://127.0.0.1:1", tmp_path, "hotpotqa_tempperturb", key=None, options=options)

@@ -111,7 +111,9 @@ def _connection(spec: ModelSpec, is_offline: bool) -> Connection:
             "base_url holds a user, a password or a query, which could end up in results; give a "
             "key in a variable and name it: api_key_env=NAME"
         )
-    return Connection(str(url).rstrip("/"), _key(spec, is_offline), _extra_body(kwargs))
+    return Connection(
+        str(url).rstrip("/"), key_of(spec, is_offline=is_offline), _extra_body(kwargs)
+    )
 
 
 def _extra_body(kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,7 +145,7 @@ def _names(value: object) -> Iterator[str]:
             yield from _names(item)
 
 
-def _key(spec: ModelSpec, is_offline: bool) -> str:
+def key_of(spec: ModelSpec, *, is_offline: bool = False) -> str:
     """The key, of the arguments or of a variable; a compatible server may need none."""
     given, variable = spec.kwargs.get("api_key"), spec.kwargs.get("api_key_env")
     if given and variable:
