@@ -146,7 +146,12 @@ def _names(value: object) -> Iterator[str]:
 
 
 def key_of(spec: ModelSpec, *, is_offline: bool = False) -> str:
-    """The key, of the arguments or of a variable; a compatible server may need none."""
+    """The key, of the arguments or of a variable; a compatible server may need none.
+
+    Raises:
+        UsageError: two are named.
+        ModelError: there is none, or it cannot be one.
+    """
     given, variable = spec.kwargs.get("api_key"), spec.kwargs.get("api_key_env")
     if given and variable:
         raise UsageError("api_key and api_key_env both name a key; give one (better api_key_env)")
