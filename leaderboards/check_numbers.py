@@ -28,7 +28,7 @@ def count_problems(entry: Entry, read: Read) -> Iterator[str]:
         if given != there:
             yield f"{name} is {given}; the samples have {there}"
     listed = [condition.id for condition in entry.conditions]
-    for cell in read.cells.keys() - set(listed):
+    for cell in sorted(read.cells.keys() - set(listed)):
         yield f"samples: condition {shown(cell)} is none of the entry's"
     for condition in entry.conditions:
         if condition.id not in read.cells:
@@ -149,7 +149,7 @@ def _compare(
         yield f"{place}: {', '.join(sorted(lost))} missing; the samples give them"
     if more := mine.keys() - theirs.keys():
         yield f"{place}: {', '.join(map(shown, sorted(more)))} not given by the samples"
-    for name in mine.keys() & theirs.keys():
+    for name in (name for name in mine if name in theirs):
         yield from _differences(mine[name], theirs[name], f"{place}.{name}")
 
 

@@ -151,7 +151,7 @@ def _take(sample: EntrySample, entry: Entry, found: Read, findings: Findings) ->
     for row in sample.rows:
         for text in row_problems(entry, row):
             findings.add(text, place)
-        for name in row.stability.keys() - KNOWN:
+        for name in sorted(row.stability.keys() - KNOWN):
             findings.add(f"stability: unknown quantity {shown(name)}", place)
         cell.states[row.state] += 1
         cell.text_flags.update(row.score_flags or ())

@@ -142,7 +142,7 @@ def _weights(everything: Sequence[str], weights: Mapping[str, float], measure: M
     if measure.statistic != "macro":
         return np.array([weights[name] for name in everything])
     subjects = [name.partition("/")[0] for name in everything]
-    sizes = {subject: subjects.count(subject) for subject in set(subjects)}
+    sizes = {subject: subjects.count(subject) for subject in dict.fromkeys(subjects)}
     return np.array([1 / sizes[subject] for subject in subjects])
 
 

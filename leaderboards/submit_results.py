@@ -117,7 +117,7 @@ def parsed(path: Path) -> dict[str, Any]:
 def _heads(newest: dict[str, Path], raw: dict[Path, dict[str, Any]]) -> list[str]:
     """Tasks and groups that are no members of a group."""
     members: set[str] = set()
-    for path in set(newest.values()):
+    for path in dict.fromkeys(newest.values()):
         for task in raw[path]["tcb_bench"]["tasks"].values():
             members |= set(task["data"].get("members") or ())
     return [task for task in newest if task not in members]

@@ -80,7 +80,7 @@ def assemble(
             results.append(_group_result(name, members, results, loaded.absent[name]))
     asked = manifest.settings["tasks"]  # what was asked for comes first, in that order
     results.sort(key=lambda task: asked.index(task.name) if task.name in asked else len(asked))
-    for name in evaluated["samples"].keys() - ours.keys():
+    for name in sorted(evaluated["samples"].keys() - ours.keys()):
         samples[name] = [stock_sample(s) for s in evaluated["samples"][name]]
     return result_file(manifest, loaded.groups, loaded.missing, results, evaluated), samples
 

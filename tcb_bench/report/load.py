@@ -84,7 +84,7 @@ def _unique_labels(runs: Sequence[Run]) -> list[Run]:
 def _unlike_settings(runs: Sequence[Run]) -> list[str]:
     notices = []
     for a, b in combinations(runs, 2):
-        for name in a.tasks.keys() & b.tasks.keys():
+        for name in sorted(a.tasks.keys() & b.tasks.keys()):
             differing = signature_differences(a.tasks[name].signature, b.tasks[name].signature)
             unlike = {k: v for k, v in differing.items() if k not in OF_THE_MODEL}
             if unlike:
