@@ -57,7 +57,8 @@ $(VLLM_VENV)/.ready: setup.cfg pyproject.toml Makefile
 test-vllm-env: $(VLLM_VENV)/.ready
 
 # A file is a process: one engine has most tests (a start takes 40 seconds), the others go beside it.
-VLLM_FILES := $(addprefix tests/test_vllm_,parity.py api.py engines.py run.py load.py)
+VLLM_FIRST := $(addprefix tests/test_vllm_,parity.py api.py engines.py)
+VLLM_FILES := $(VLLM_FIRST) $(filter-out $(VLLM_FIRST),$(sort $(wildcard tests/test_vllm_*.py)))
 test-vllm: test-vllm-env
 	$(VLLM_BIN)/python -m pytest $(PYTEST_OPTIONS) $(VLLM_FILES) -m "not full"
 
